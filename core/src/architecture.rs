@@ -1,0 +1,48 @@
+//! What a family of models is: its hyperparameters, and the tensors that follow from them.
+
+use crate::config::Config;
+use crate::error::Result;
+use crate::index::TensorIndex;
+use crate::source::Dialect;
+use crate::table::TensorTable;
+
+/// A family with its numbers filled in.
+pub trait Architecture: Send + Sync {
+    /// Every tensor it must have.
+    fn tensors(&self) -> &TensorTable;
+}
+
+/// A family of models.
+#[derive(Debug)]
+pub struct ArchitecturePlugin {
+    /// Short name: `qwen3`.
+    pub name: &'static str,
+    /// One line for people.
+    pub summary: &'static str,
+    /// Values of `model_type` that are this family.
+    pub model_types: &'static [&'static str],
+    /// Class names in `architectures` that are this family.
+    pub classes: &'static [&'static str],
+    /// Values of GGUF's `general.architecture` that are this family.
+    pub gguf: &'static [&'static str],
+    /// Reads the hyperparameters and declares the tensors. Every fault of the config is to be found in one
+    /// call: ask for all values first, then [`Config::settle`]. The index is there for what a GGUF file leaves
+    /// to be derived from its tensors; shapes are judged elsewhere.
+    pub build: fn(&Config, &TensorIndex) -> Result<Box<dyn Architecture>>,
+}
+
+inventory::collect!(ArchitecturePlugin);
+
+impl ArchitecturePlugin {
+    /// Whether a config says that it is of this family.
+    pub fn claims(&self, config: &Config) -> bool {
+        let family = config.family();
+        match config.dialect() {
+            Dialect::Gguf => family.is_some_and(|f| self.gguf.contains(&f)),
+            Dialect::Hf => match family {
+                Some(family) => self.model_types.contains(&family),
+                None => config.classes().iter().any(|c| self.classes.contains(&c.as_str())),
+            },
+        }
+    }
+}

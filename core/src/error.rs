@@ -1,0 +1,69 @@
+//! Why a command could not go on, told apart by who has to act.
+
+use crate::finding::Finding;
+use std::io;
+
+/// The result of anything that can fail.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A failure that leaves nothing to look at. Faults in a file whose tensors can still be listed are
+/// [`Finding`]s of the opened source instead.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The system refused: no such file, no permission, a short read.
+    #[error("{file}: {doing}: {source}")]
+    Io {
+        /// The file or folder.
+        file: String,
+        /// What was being done.
+        doing: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file is damaged beyond listing its tensors.
+    #[error("{}", list(.findings))]
+    Malformed {
+        /// Everything that was found before reading had to stop; never empty.
+        findings: Vec<Finding>,
+    },
+    /// The file is fine, but not something this program reads.
+    #[error("{file}: {what}; {advice}")]
+    Foreign {
+        /// The file or folder.
+        file: String,
+        /// What it is.
+        what: String,
+        /// What to do.
+        advice: String,
+    },
+    /// Reading on would take more than a bound that protects the reader.
+    #[error("{file}: {what} (limit {limit})")]
+    Limit {
+        /// The file.
+        file: String,
+        /// What is too large.
+        what: String,
+        /// The bound.
+        limit: u64,
+    },
+    /// The request does not say which model, names an unknown plugin, or the like.
+    #[error("{0}")]
+    Usage(String),
+}
+
+impl Error {
+    /// Shorthand for [`Error::Io`].
+    pub fn io(file: impl Into<String>, doing: &'static str, source: io::Error) -> Error {
+        Error::Io { file: file.into(), doing, source }
+    }
+
+    /// Shorthand for one [`Error::Malformed`] finding.
+    pub fn malformed(finding: Finding) -> Error {
+        Error::Malformed { findings: vec![finding] }
+    }
+}
+
+fn list(findings: &[Finding]) -> String {
+    findings.iter().map(Finding::to_string).collect::<Vec<_>>().join("\n")
+}
