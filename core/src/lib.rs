@@ -23,6 +23,7 @@ pub mod metadata;
 pub mod open;
 pub mod quant;
 pub mod registry;
+pub mod report;
 pub mod source;
 pub mod table;
 pub mod vocabulary_names;
