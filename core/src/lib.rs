@@ -11,6 +11,7 @@
 pub mod architecture;
 pub mod axis;
 pub mod bundle;
+pub mod check;
 pub mod config;
 pub mod dtype;
 pub mod error;
