@@ -1,1 +1,3 @@
 //! x
+pub mod dtype;
+pub mod quant;
