@@ -45,7 +45,7 @@ fn base_three(bytes: &[u8], d: f32, x: &mut [f32]) {
     for (x, power) in x.chunks_exact_mut(bytes.len()).zip([1u8, 3, 9, 27, 81]) {
         for (x, byte) in x.iter_mut().zip(bytes) {
             let fraction = byte.wrapping_mul(power);
-            let digit = u16::from(fraction) * 3 >> 8;
+            let digit = (u16::from(fraction) * 3) >> 8;
             *x = (f32::from(digit) - 1.0) * d;
         }
     }
