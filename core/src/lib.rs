@@ -1,3 +1,32 @@
-//! x
+//! Contracts, definitions and checks for model weight files.
+//!
+//! - What files say: [`source`], [`bundle`], [`index`], [`metadata`], [`config`], [`dtype`], [`quant`].
+//! - What a model expects: [`architecture`], [`table`], [`axis`].
+//! - What computes: [`kernel`].
+
+//! - What plugs in: [`registry`]; how a path is opened: [`open`]; why not: [`error`], [`finding`], [`foreign`].
+
+#![deny(unsafe_code)]
+
+pub mod architecture;
+pub mod axis;
+pub mod bundle;
+pub mod check;
+pub mod config;
 pub mod dtype;
+pub mod error;
+pub mod finding;
+pub mod foreign;
+pub mod index;
+pub mod json;
+pub mod kernel;
+pub mod metadata;
+pub mod open;
 pub mod quant;
+pub mod registry;
+pub mod report;
+pub mod source;
+pub mod table;
+pub mod vocabulary_names;
+
+pub use inventory;
