@@ -25,6 +25,8 @@ pub struct ArchitecturePlugin {
     pub classes: &'static [&'static str],
     /// Values of GGUF's `general.architecture` that are this family.
     pub gguf: &'static [&'static str],
+    /// A further condition, where several families share one name: GGUF calls a mixture of experts `llama` too.
+    pub when: Option<fn(&Config) -> bool>,
     /// Reads the hyperparameters and declares the tensors. Every fault of the config is to be found in one
     /// call: ask for all values first, then [`Config::settle`]. The index is there for what a GGUF file leaves
     /// to be derived from its tensors; shapes are judged elsewhere.
@@ -37,12 +39,13 @@ impl ArchitecturePlugin {
     /// Whether a config says that it is of this family.
     pub fn claims(&self, config: &Config) -> bool {
         let family = config.family();
-        match config.dialect() {
+        let named = match config.dialect() {
             Dialect::Gguf => family.is_some_and(|f| self.gguf.contains(&f)),
             Dialect::Hf => match family {
                 Some(family) => self.model_types.contains(&family),
                 None => config.classes().iter().any(|c| self.classes.contains(&c.as_str())),
             },
-        }
+        };
+        named && self.when.is_none_or(|holds| holds(config))
     }
 }

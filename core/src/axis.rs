@@ -19,14 +19,12 @@ pub struct Axis {
     /// Number of elements along the axis.
     pub len: usize,
     why: Arc<str>,
-    /// Whether `why` is a sum, which a product has to put in brackets.
-    sum: bool,
 }
 
 impl Axis {
     /// A length and the key (or words) it comes from.
     pub fn new(len: usize, why: impl Into<Arc<str>>) -> Axis {
-        Axis { len, why: why.into(), sum: false }
+        Axis { len, why: why.into() }
     }
 
     /// What the length follows from.
@@ -34,8 +32,13 @@ impl Axis {
         &self.why
     }
 
+    /// The reason as a factor of a product: sums and quotients go into brackets.
     fn factor(&self) -> String {
-        if self.sum { format!("({})", self.why) } else { self.why.to_string() }
+        if self.why.contains(" + ") || self.why.contains(" / ") {
+            format!("({})", self.why)
+        } else {
+            self.why.to_string()
+        }
     }
 }
 
@@ -59,8 +62,7 @@ impl Add for &Axis {
     type Output = Axis;
 
     fn add(self, other: &Axis) -> Axis {
-        let why = format!("{} + {}", self.why, other.why).into();
-        Axis { len: self.len.saturating_add(other.len), why, sum: true }
+        Axis::new(self.len.saturating_add(other.len), format!("{} + {}", self.why, other.why))
     }
 }
 

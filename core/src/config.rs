@@ -204,6 +204,7 @@ impl Config {
     pub fn name_of(&self, key: &Key) -> String {
         match self.dialect {
             Dialect::Hf => key.hf.last().copied().unwrap_or_default().to_owned(),
+            Dialect::Gguf if key.gguf.is_empty() => String::new(),
             Dialect::Gguf => self.gguf_name(key.gguf),
         }
     }
@@ -242,6 +243,12 @@ impl Config {
     /// Whether the key stands in the file with a value other than null.
     pub fn has(&self, key: &Key) -> bool {
         self.look_up(key).is_some()
+    }
+
+    /// A whole number as it stands, without asking for it: for values that others are derived from.
+    pub fn peek(&self, key: &'static Key) -> Option<usize> {
+        let (name, value) = self.look_up(key)?;
+        self.single(key, &name, &value).as_ref().and_then(whole)
     }
 
     /// A size or count of at least 1 that must be there.
@@ -513,6 +520,9 @@ impl Config {
     }
 
     fn add_fact(&self, key: &Key, name: String, value: Value, origin: Origin, dimension: bool) {
+        if name.is_empty() {
+            return; // A key that this file's world does not have.
+        }
         let fact =
             Fact { name, symbol: key.symbol, meaning: key.meaning, value, origin, dimension, note: None };
         let mut facts = self.facts.borrow_mut();

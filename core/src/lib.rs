@@ -1,7 +1,7 @@
 //! Contracts, definitions and checks for model weight files.
 //!
 //! - What files say: [`source`], [`bundle`], [`index`], [`metadata`], [`config`], [`dtype`], [`quant`].
-//! - What a model expects: [`architecture`], [`table`], [`axis`].
+//! - What a model expects: [`architecture`], [`table`], [`axis`], [`decoder`].
 //! - What computes: [`kernel`].
 
 //! - What plugs in: [`registry`]; how a path is opened: [`open`]; why not: [`error`], [`finding`], [`foreign`].
@@ -13,6 +13,7 @@ pub mod axis;
 pub mod bundle;
 pub mod check;
 pub mod config;
+pub mod decoder;
 pub mod dtype;
 pub mod error;
 pub mod finding;

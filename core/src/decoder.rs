@@ -1,0 +1,213 @@
+//! Hyperparameters that decoder families share: their keys in both worlds, and the parts of a config that are
+//! read alike by more than two of them.
+
+use crate::axis::Axis;
+use crate::config::{Bound, Config, Key};
+use crate::index::TensorIndex;
+use crate::source::Dialect;
+use crate::table::{TensorId, TensorTable};
+
+/// A key in both worlds; see [`Key`].
+macro_rules! keys {
+    ($($(#[$doc:meta])* $name:ident: [$($hf:literal),+] | $gguf:literal, $symbol:literal $meaning:literal;)+) => {$(
+        $(#[$doc])*
+        pub static $name: Key = Key { hf: &[$($hf),+], gguf: $gguf, symbol: $symbol, meaning: $meaning };
+    )+};
+}
+
+keys! {
+    /// V.
+    VOCAB_SIZE: ["vocab_size"] | "vocab_size", "V" "distinct tokens";
+    /// H.
+    HIDDEN_SIZE: ["hidden_size"] | "embedding_length", "H" "residual-stream width";
+    /// L.
+    LAYERS: ["num_hidden_layers"] | "block_count", "L" "transformer blocks";
+    /// d.
+    HEAD_DIM: ["head_dim"] | "attention.key_length", "d" "width of one attention head";
+    /// Query heads.
+    HEADS: ["num_attention_heads"] | "attention.head_count", "" "query heads";
+    /// Key-value heads.
+    KV_HEADS: ["num_key_value_heads"] | "attention.head_count_kv", "" "kv heads";
+    /// I.
+    INTERMEDIATE_SIZE: ["intermediate_size"] | "feed_forward_length", "I" "FFN inner width";
+    /// Longest sequence the model was made for.
+    CONTEXT: ["max_position_embeddings"] | "context_length", "" "longest sequence";
+    /// Epsilon inside the root of every RMS norm.
+    RMS_NORM_EPS: ["rms_norm_eps"] | "attention.layer_norm_rms_epsilon", "" "epsilon of the norms";
+    /// Activation of the gate.
+    HIDDEN_ACT: ["hidden_act"] | "", "" "activation";
+    /// Biases on q, k, v and o.
+    ATTENTION_BIAS: ["attention_bias"] | "", "" "biases in attention";
+    /// Biases on gate, up and down.
+    MLP_BIAS: ["mlp_bias"] | "", "" "biases in the FFN";
+    /// Whether the head is the embedding.
+    TIE: ["tie_word_embeddings"] | "", "" "head shares the embedding";
+    /// Whether the window is in use at all.
+    USE_SLIDING_WINDOW: ["use_sliding_window"] | "", "" "sliding window in use";
+    /// Tokens that one token sees.
+    SLIDING_WINDOW: ["sliding_window"] | "attention.sliding_window", "" "sliding window";
+    /// Base of the rotary frequencies.
+    ROPE_THETA: ["rope_parameters.rope_theta", "rope_theta"] | "rope.freq_base", "" "rotary base";
+    /// Kind of rope scaling.
+    ROPE_TYPE: ["rope_parameters.rope_type", "rope_scaling.rope_type", "rope_scaling.type"] | "rope.scaling.type", "" "rotary scaling";
+    /// How far the context is stretched.
+    ROPE_FACTOR: ["rope_parameters.factor", "rope_scaling.factor"] | "rope.scaling.factor", "" "rotary scaling factor";
+    /// Length the model was first trained at.
+    ROPE_ORIGINAL: ["rope_parameters.original_max_position_embeddings", "rope_scaling.original_max_position_embeddings"] | "rope.scaling.original_context_length", "" "context before scaling";
+    /// llama3 scaling: wavelengths above original / this are divided.
+    ROPE_LOW: ["rope_parameters.low_freq_factor", "rope_scaling.low_freq_factor"] | "", "" "rotary scaling, low frequencies";
+    /// llama3 scaling: wavelengths below original / this are left alone.
+    ROPE_HIGH: ["rope_parameters.high_freq_factor", "rope_scaling.high_freq_factor"] | "", "" "rotary scaling, high frequencies";
+}
+
+/// V. A GGUF file may leave it to the length of its token list, or else to the rows of its embedding.
+pub fn vocabulary(config: &Config, tensors: &TensorIndex) -> Axis {
+    if config.dialect() == Dialect::Hf {
+        return config.count(&VOCAB_SIZE);
+    }
+    let tokens = config.entries().list("tokenizer.ggml.tokens").and_then(|l| usize::try_from(l.len()).ok());
+    let rows = tensors.get("token_embd.weight").and_then(|t| t.shape.first().copied());
+    match (tokens.filter(|&n| n > 0), rows) {
+        (Some(tokens), _) => {
+            config.count_or_derived(&VOCAB_SIZE, Some(tokens), "length of tokenizer.ggml.tokens")
+        }
+        (None, rows) => config.count_or_derived(&VOCAB_SIZE, rows, "rows of token_embd.weight"),
+    }
+}
+
+/// What a family does when `head_dim` is not said in its Hugging Face config.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeadDim {
+    /// The class fixes it.
+    Fixed(usize),
+    /// It is hidden_size / num_attention_heads, as GGUF's always is.
+    Shared,
+}
+
+/// Widths of grouped-query attention.
+#[derive(Clone, Debug)]
+pub struct Attention {
+    /// d.
+    pub head_dim: Axis,
+    /// All query heads together.
+    pub q: Axis,
+    /// All key or value heads together.
+    pub kv: Axis,
+}
+
+/// Reads the heads and their width, and holds them against each other.
+pub fn attention(config: &Config, hidden: &Axis, unsaid: HeadDim) -> Attention {
+    let head_dim = match (config.dialect(), unsaid) {
+        (Dialect::Hf, HeadDim::Fixed(width)) => config.count_or(&HEAD_DIM, width),
+        _ => shared_head_dim(config, hidden),
+    };
+    let heads = config.count(&HEADS);
+    let kv_heads = match config.dialect() {
+        Dialect::Hf if unsaid != HeadDim::Shared => config.count(&KV_HEADS),
+        _ => config.count_or_derived(&KV_HEADS, Some(heads.len), heads.why()),
+    };
+    let divides = heads.len.checked_rem(kv_heads.len) == Some(0);
+    config.require(
+        divides,
+        &[&KV_HEADS, &HEADS],
+        "the number of heads must be a multiple of the number of kv heads",
+    );
+    config.require(
+        head_dim.len.is_multiple_of(2),
+        &[&HEAD_DIM],
+        "rotary embedding needs an even width of a head",
+    );
+    let (q, kv) = (&heads * &head_dim, &kv_heads * &head_dim);
+    config.note(&HEADS, format!("q width = {}·{} = {}", heads.len, head_dim.len, q.len));
+    let group = heads.len.checked_div(kv_heads.len).unwrap_or(0);
+    config.note(
+        &KV_HEADS,
+        format!("kv width = {}·{} = {}   (GQA group {group})", kv_heads.len, head_dim.len, kv.len),
+    );
+    Attention { head_dim, q, kv }
+}
+
+fn shared_head_dim(config: &Config, hidden: &Axis) -> Axis {
+    let heads = config.peek(&HEADS);
+    let width = heads.and_then(|heads| hidden.len.checked_div(heads));
+    let said = config.has(&HEAD_DIM);
+    let whole = heads.is_none_or(|heads| hidden.len.checked_rem(heads).is_none_or(|rest| rest == 0));
+    config.require(
+        said || whole,
+        &[&HIDDEN_SIZE, &HEADS],
+        "without a width of a head, the heads must divide the hidden width",
+    );
+    let how = format!("{} / {}", hidden.why(), config.name_of(&HEADS));
+    config.count_or_derived(&HEAD_DIM, Some(width.filter(|&w| w > 0).unwrap_or(2)), &how)
+}
+
+/// Kinds of rope scaling, under the names of both worlds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RopeScaling {
+    /// None.
+    Plain,
+    /// All frequencies divided.
+    Linear,
+    /// The base grows with the sequence.
+    Dynamic,
+    /// Low frequencies divided, high ones left alone, a ramp between, and a factor on cos and sin.
+    Yarn,
+    /// A factor for each frequency, one set for short and one for long sequences.
+    LongRope,
+    /// Low frequencies divided, high ones left alone, a ramp between.
+    Llama3,
+}
+
+const ROPE_TYPES: [(&str, RopeScaling); 8] = [
+    ("default", RopeScaling::Plain),
+    ("none", RopeScaling::Plain),
+    ("linear", RopeScaling::Linear),
+    ("dynamic", RopeScaling::Dynamic),
+    ("yarn", RopeScaling::Yarn),
+    ("longrope", RopeScaling::LongRope),
+    ("su", RopeScaling::LongRope),
+    ("llama3", RopeScaling::Llama3),
+];
+
+/// Reads the rotary base and its scaling. 10,000 is the base that both worlds give a config that is silent.
+pub fn rope(config: &Config) -> Option<RopeScaling> {
+    config.number_or(&ROPE_THETA, Bound::Positive, 10_000.0);
+    let unsaid = if config.dialect() == Dialect::Gguf { "none" } else { "default" };
+    let scaling = config.word_or(&ROPE_TYPE, &ROPE_TYPES, unsaid)?;
+    if scaling != RopeScaling::Plain && scaling != RopeScaling::LongRope {
+        config.number(&ROPE_FACTOR, Bound::Positive);
+    }
+    if scaling == RopeScaling::Llama3 {
+        config.number(&ROPE_LOW, Bound::Positive);
+        config.number(&ROPE_HIGH, Bound::Positive);
+        config.number(&ROPE_ORIGINAL, Bound::Positive);
+    }
+    Some(scaling)
+}
+
+/// The settings of the common block: norms' epsilon, SiLU, context length.
+pub fn common(config: &Config) {
+    config.number_or(&RMS_NORM_EPS, Bound::Positive, 1e-6);
+    config.word_or(&HIDDEN_ACT, &[("silu", ()), ("swish", ())], "silu");
+    if config.has(&CONTEXT) {
+        config.count(&CONTEXT);
+    }
+}
+
+/// Whether a bias is there: a Hugging Face config says so, in GGUF its presence in the first layer does.
+pub fn bias(config: &Config, key: &'static Key, tensors: &TensorIndex, gguf: &str) -> bool {
+    match config.dialect() {
+        Dialect::Hf => config.flag_or(key, false),
+        Dialect::Gguf => tensors.get(gguf).is_some(),
+    }
+}
+
+/// Lets the embedding stand in for the head: as the config says in the Hugging Face world, where `unsaid` is
+/// the class's default; in GGUF whenever the head is absent.
+pub fn tie_head(config: &Config, table: &mut TensorTable, head: TensorId, embedding: TensorId, tied: bool) {
+    match config.dialect() {
+        Dialect::Hf if tied => table.tie(head, embedding, true),
+        Dialect::Hf => {}
+        Dialect::Gguf => table.tie(head, embedding, false),
+    }
+}

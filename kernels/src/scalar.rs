@@ -1,0 +1,27 @@
+//! The definitions themselves: every op is inherited from core.
+
+use scantling_core::error::Result;
+use scantling_core::inventory;
+use scantling_core::kernel::{Kernel, KernelPlugin};
+
+/// The kernel that runs everywhere and that all others are judged by.
+pub const SCALAR: KernelPlugin = KernelPlugin {
+    name: "scalar",
+    summary: "plain loops in f32, one thread: the definition of every op",
+    rank: 0,
+    make,
+};
+
+inventory::submit! { SCALAR }
+
+struct Scalar;
+
+impl Kernel for Scalar {
+    fn name(&self) -> String {
+        SCALAR.name.to_owned()
+    }
+}
+
+fn make() -> Result<Box<dyn Kernel>, &'static str> {
+    Ok(Box::new(Scalar))
+}
