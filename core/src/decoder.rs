@@ -207,7 +207,9 @@ pub fn bias(config: &Config, key: &'static Key, tensors: &TensorIndex, gguf: &st
 pub fn tie_head(config: &Config, table: &mut TensorTable, head: TensorId, embedding: TensorId, tied: bool) {
     match config.dialect() {
         Dialect::Hf if tied => table.tie(head, embedding, true),
-        Dialect::Hf => {}
+        Dialect::Hf => {
+            table.hint(head, "tie_word_embeddings is false; if the head is the embedding, set it to true")
+        }
         Dialect::Gguf => table.tie(head, embedding, false),
     }
 }

@@ -121,7 +121,7 @@ impl<'de> Visitor<'de> for Node<'_> {
             items.push(Value::Text(name));
             items.extend(map.next_value_seed(Node(None))?);
         }
-        Ok(Some(Value::List(Arc::new(Items(items)))))
+        Ok(Some(Value::List(Arc::new(Items { kind: "values", values: items }))))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> std::result::Result<Self::Value, A::Error> {
@@ -129,7 +129,7 @@ impl<'de> Visitor<'de> for Node<'_> {
         while let Some(item) = seq.next_element_seed(Node(None))? {
             items.extend(item);
         }
-        Ok(Some(Value::List(Arc::new(Items(items)))))
+        Ok(Some(Value::List(Arc::new(Items { kind: "values", values: items }))))
     }
 
     fn visit_bool<E>(self, v: bool) -> std::result::Result<Self::Value, E> {

@@ -132,19 +132,24 @@ impl fmt::Display for Value {
 
 /// A list held in memory, as JSON's are.
 #[derive(Debug)]
-pub struct Items(pub Vec<Value>);
+pub struct Items {
+    /// Kind of the elements; JSON has none for a list.
+    pub kind: &'static str,
+    /// The elements.
+    pub values: Vec<Value>,
+}
 
 impl List for Items {
     fn kind(&self) -> &str {
-        "values"
+        self.kind
     }
 
     fn len(&self) -> u64 {
-        self.0.len() as u64
+        self.values.len() as u64
     }
 
     fn visit(&self, see: &mut dyn FnMut(u64, Item<'_>) -> ControlFlow<()>) -> Result<()> {
-        for (i, value) in self.0.iter().enumerate() {
+        for (i, value) in self.values.iter().enumerate() {
             let item = match value {
                 Value::Text(text) => Item::Text(text.as_bytes()),
                 other => Item::Other(other.clone()),

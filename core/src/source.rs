@@ -2,6 +2,7 @@
 
 use crate::bundle::{Bundle, File, Folder};
 use crate::config::Config;
+use crate::dtype::DType;
 use crate::error::Result;
 use crate::finding::Finding;
 use crate::index::{TensorIndex, TensorInfo};
@@ -93,6 +94,30 @@ pub struct FormatPlugin {
     pub find: fn(&Folder, names: &[String]) -> Result<Vec<Candidate>>,
     /// Opens the bundle's primary file, and what belongs to it.
     pub open: fn(&Bundle) -> Result<Box<dyn WeightSource>>,
+    /// Lays out a new file, for formats that can be written.
+    pub plan: Option<fn(&Metadata, &[TensorSpec]) -> Result<Plan>>,
+}
+
+/// A tensor to be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TensorSpec {
+    /// Name in the dialect of the format.
+    pub name: String,
+    /// Element type.
+    pub dtype: DType,
+    /// Outermost axis first.
+    pub shape: Vec<usize>,
+}
+
+/// Where everything of a new file goes; the bytes of the tensors are the caller's to write.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The bytes before the data.
+    pub header: Vec<u8>,
+    /// Offset of each tensor from the start of the file, in the order of the specs.
+    pub offsets: Vec<u64>,
+    /// Length of the file.
+    pub len: u64,
 }
 
 inventory::collect!(FormatPlugin);

@@ -50,6 +50,8 @@ pub struct Expected {
     pub usage: Use,
     /// What its absence means.
     pub absence: Absence,
+    /// What to think of first when it is missing.
+    pub hint: Option<&'static str>,
 }
 
 /// Handle of a declared tensor.
@@ -120,6 +122,13 @@ impl TensorTable {
         self.set_absence(id, Absence::StandIn { by: by.0, declared });
     }
 
+    /// What to think of first when the tensor is missing.
+    pub fn hint(&mut self, id: TensorId, hint: &'static str) {
+        if let Some(row) = self.rows.get_mut(id.0) {
+            row.hint = Some(hint);
+        }
+    }
+
     /// A tensor that old files hold though it is worked out anew: a mask or a table of frequencies. Given by
     /// its Hugging Face name after the layer's prefix.
     pub fn ignore(&mut self, hf: &'static str) {
@@ -171,7 +180,7 @@ impl TensorTable {
 
     fn add(&mut self, hf: &'static str, gguf: &'static str, shape: &[&Axis], usage: Use) -> TensorId {
         let shape = shape.iter().map(|&axis| axis.clone()).collect();
-        let row = Expected { hf, gguf, layer: self.layer, shape, usage, absence: Absence::Fault };
+        let row = Expected { hf, gguf, layer: self.layer, shape, usage, absence: Absence::Fault, hint: None };
         self.rows.push(row);
         TensorId(self.rows.len().saturating_sub(1))
     }

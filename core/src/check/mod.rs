@@ -1,11 +1,43 @@
 //! Holds a source against what its architecture implies. Never stops at the first fault.
 
-use crate::error::Result;
-use crate::finding::Part;
+mod causes;
+mod data;
+mod fold;
+mod kind;
+mod packing;
+mod tables;
+mod ties;
+mod tokenizer;
+
+use crate::architecture::{Architecture, ArchitecturePlugin};
+use crate::bundle::File;
+use crate::codes;
+use crate::config::{Config, MAX_CONFIG_BYTES};
+use crate::dtype::Class;
+use crate::error::{Error, Result};
+use crate::finding::{Finding, Findings, Part, Severity};
 use crate::registry::Registry;
-use crate::report::{Container, Counts, Model, Report};
-use crate::source::WeightSource;
+use crate::report::{Container, Counts, Model, Report, TypeShare, Unchecked};
+use crate::source::{Dialect, WeightSource};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+
+codes! {
+    pub static CONFIG_ABSENT = Error, Config, "config-absent",
+        "there is no config to check against",
+        "The weights of a Hugging Face checkpoint say nothing of their architecture: that stands in config.json \
+         beside them. Fetch it, or name one with --config.";
+    pub static CONFIG_UNREADABLE = Error, Config, "config-unreadable",
+        "the config could not be read",
+        "The file is there but could not be opened, or is far too large to be a config.";
+    pub static ARCHITECTURE_UNKNOWN = Error, Config, "architecture-unknown",
+        "the family of the model is not known",
+        "No architecture of this program claims the family that the config names, so there is nothing to check the \
+         tensors against. Name a fitting one with --arch, or add the family: one file, as CONTRIBUTING.md tells.";
+    pub static ARCHITECTURE_OVERRIDDEN = Note, Config, "architecture-overridden",
+        "the model was checked against another family than it names",
+        "The family was given on the command line and differs from the one in the config.";
+}
 
 /// What is wanted of a check.
 #[derive(Clone, Debug)]
@@ -26,6 +58,16 @@ impl Request {
     /// Whether a part is wanted.
     pub fn wants(&self, part: Part) -> bool {
         self.parts.contains(&part)
+    }
+
+    /// Whether anything is wanted that needs the architecture.
+    fn wants_model(&self) -> bool {
+        [Part::Config, Part::Names, Part::Shapes, Part::Types, Part::Ties].iter().any(|p| self.wants(*p))
+    }
+
+    /// The severity of "could not be checked".
+    fn unchecked(&self) -> Severity {
+        if self.must_check { Severity::Error } else { Severity::Note }
     }
 }
 
@@ -57,26 +99,282 @@ pub struct Checked {
 }
 
 /// Opens what a path stands for and looks at the parts asked for.
-pub fn run(registry: &Registry, path: &Path, request: &Request, _progress: &dyn Progress) -> Result<Checked> {
+pub fn run(registry: &Registry, path: &Path, request: &Request, progress: &dyn Progress) -> Result<Checked> {
     let source = registry.open(path)?;
-    let container = Container {
-        format: source.format(),
-        dialect: source.dialect(),
-        files: source.files().iter().map(|f| (f.name().to_owned(), f.len())).collect(),
-        facts: source.facts(),
-    };
-    let report = Report {
-        path: path.display().to_string(),
-        container,
-        model: Model::default(),
-        facts: Vec::new(),
-        sections: Vec::new(),
-        types: Vec::new(),
-        counts: Counts::default(),
-        vocabulary: None,
-        parts: request.parts.clone(),
-        findings: source.findings().to_vec(),
-        unchecked: Vec::new(),
-    };
+    let report = examine(registry, source.as_ref(), path, request, progress)?;
     Ok(Checked { source, report })
+}
+
+/// Looks at an opened source. Fails only where the request itself is at fault.
+pub fn examine(
+    registry: &Registry,
+    source: &dyn WeightSource,
+    path: &Path,
+    request: &Request,
+    progress: &dyn Progress,
+) -> Result<Report> {
+    let mut check = Check::new(source, path, request);
+    if let Some(name) = &request.architecture {
+        registry.architecture(name)?;
+    }
+    if let Some(file) = &request.config {
+        check.config = Some(config_file(file)?);
+    } else if request.wants_model() || request.wants(Part::Tokenizer) {
+        check.find_config();
+    }
+    check.report.model.special = kind::special(source, check.config.as_ref());
+    if request.wants_model() {
+        check.against_architecture(registry);
+    }
+    if let (Some(architecture), true) = (&check.architecture, request.wants(Part::Ties)) {
+        let ties = ties::check(source, architecture.as_ref(), registry, request.identity, progress);
+        check.copies = ties.copies;
+        check.add(ties.findings);
+        check.report.unchecked.extend(ties.unchecked);
+    }
+    check.report.vocabulary = tokenizer::glance(source);
+    if request.wants(Part::Tokenizer) {
+        check.add(tokenizer::check(source));
+    }
+    if request.wants(Part::Data) {
+        let data = data::check(source, registry, progress)?;
+        check.add(data.findings);
+        check.report.unchecked.extend(data.unchecked);
+    }
+    Ok(check.finish())
+}
+
+/// A config named on the command line; what is wrong with it stops the check, since it was asked for.
+fn config_file(path: &Path) -> Result<Config> {
+    let shown = path.display().to_string();
+    let file = File::on_disk(shown.clone(), path)?;
+    Config::from_json(shown, &file.read_all(MAX_CONFIG_BYTES)?)
+}
+
+/// A check under way.
+struct Check<'a> {
+    source: &'a dyn WeightSource,
+    request: &'a Request,
+    report: Report,
+    findings: Findings,
+    config: Option<Config>,
+    architecture: Option<Box<dyn Architecture>>,
+    /// Names of stored tensors that are copies of what they are tied to.
+    copies: Vec<String>,
+}
+
+impl<'a> Check<'a> {
+    fn new(source: &'a dyn WeightSource, path: &Path, request: &'a Request) -> Check<'a> {
+        let container = Container {
+            format: source.format(),
+            dialect: source.dialect(),
+            files: source.files().iter().map(|f| (f.name().to_owned(), f.len())).collect(),
+            facts: source.facts(),
+        };
+        let report = Report {
+            path: path.display().to_string(),
+            container,
+            model: Model::default(),
+            facts: Vec::new(),
+            sections: Vec::new(),
+            types: type_shares(source),
+            counts: Counts::default(),
+            vocabulary: None,
+            parts: request.parts.clone(),
+            findings: Vec::new(),
+            unchecked: Vec::new(),
+        };
+        let mut check = Check {
+            source,
+            request,
+            report,
+            findings: Findings::new(),
+            config: None,
+            architecture: None,
+            copies: Vec::new(),
+        };
+        check.add(source.findings().to_vec());
+        check
+    }
+
+    /// Adds findings of the parts that are wanted.
+    fn add(&mut self, findings: Vec<Finding>) {
+        let request = self.request;
+        self.findings.extend(findings.into_iter().filter(|f| request.wants(f.code.part)));
+    }
+
+    fn skip(&mut self, what: impl Into<String>, why: impl Into<String>) {
+        self.report.unchecked.push(Unchecked { what: what.into(), why: why.into() });
+    }
+
+    /// The config that the source brings along.
+    fn find_config(&mut self) {
+        match self.source.config() {
+            Ok(config) => self.config = config,
+            Err(Error::Malformed { findings }) => self.add(findings),
+            Err(other) => self.add(vec![Finding::new(&CONFIG_UNREADABLE, other.to_string())]),
+        }
+        let broken = !self.findings.is_empty() && self.config.is_none();
+        if self.config.is_none() && self.request.wants_model() && !broken {
+            let special = kind::special(self.source, None);
+            let message = match special {
+                Some(what) => format!("no config.json: this is {what}"),
+                None => "no config.json beside the weights".to_owned(),
+            };
+            let f = Finding::new(&CONFIG_ABSENT, message).advice("fetch it, or name one with --config");
+            self.add(vec![f.severity(self.request.unchecked())]);
+        }
+    }
+
+    /// Finds the family, derives what it must hold and compares.
+    fn against_architecture(&mut self, registry: &Registry) {
+        let Some(config) = self.config.take() else {
+            self.skip("the architecture", "no config");
+            return;
+        };
+        self.report.model.family = config.family().map(str::to_owned);
+        self.report.model.config = Some(config.file().to_owned());
+        let packing = packing::of(&config, self.source.tensors());
+        self.report.model.packing = packing.scheme.clone();
+        self.add(packing.findings);
+        match self.choose(registry, &config) {
+            None => self.unknown(registry, &config),
+            Some(plugin) if packing.packed => {
+                self.report.model.architecture = Some(plugin.name);
+                let scheme = packing.scheme.unwrap_or_default();
+                let f = Finding::new(&packing::PACKED, format!("the weights are packed ({scheme})"));
+                let f = f.advice("they are listed as stored and not held against the architecture");
+                self.add(vec![f.severity(self.request.unchecked())]);
+                self.skip("the architecture", format!("packed weights: {scheme}"));
+            }
+            Some(plugin) => self.build(registry, plugin, &config),
+        }
+        self.report.facts = config.facts();
+        self.config = Some(config);
+    }
+
+    fn choose(&mut self, registry: &Registry, config: &Config) -> Option<&'static ArchitecturePlugin> {
+        let own = registry.architecture_of(config);
+        let Some(name) = &self.request.architecture else { return own };
+        let chosen = registry.architecture(name).ok()?;
+        if own.is_none_or(|own| own.name != chosen.name) {
+            let family = config.family().unwrap_or("nothing").to_owned();
+            let message =
+                format!("checked as {} because --arch says so; the config says {family}", chosen.name);
+            self.add(vec![Finding::new(&ARCHITECTURE_OVERRIDDEN, message)]);
+        }
+        Some(chosen)
+    }
+
+    fn unknown(&mut self, registry: &Registry, config: &Config) {
+        let key = match config.dialect() {
+            Dialect::Hf => "model_type",
+            Dialect::Gguf => "general.architecture",
+        };
+        let classes = config.classes();
+        let said = match (config.entries().get(key), classes.is_empty()) {
+            (Some(value), _) => format!("{key} is {value}"),
+            (None, false) => format!("architectures is {}", classes.join(", ")),
+            (None, true) => format!("no {key}"),
+        };
+        let what = match &self.report.model.special {
+            Some(special) => format!("this is {special}"),
+            None => "no architecture of this program is it".to_owned(),
+        };
+        let known: Vec<&str> = registry.architectures().iter().map(|a| a.name).collect();
+        let f = Finding::new(&ARCHITECTURE_UNKNOWN, format!("{said}: {what}")).file(config.file()).field(key);
+        let f = f.advice(format!("known: {}; --arch checks against one of them", known.join(", ")));
+        self.add(vec![f.severity(self.request.unchecked())]);
+        self.skip("the architecture", format!("{said}, not known"));
+        self.add(config.findings());
+    }
+
+    fn build(&mut self, registry: &Registry, plugin: &'static ArchitecturePlugin, config: &Config) {
+        self.report.model.architecture = Some(plugin.name);
+        let built = (plugin.build)(config, self.source.tensors());
+        self.add(config.findings());
+        match built {
+            Err(Error::Malformed { .. }) => self.skip("tensors", "the config has to be right first"),
+            Err(other) => self.add(vec![Finding::new(&CONFIG_UNREADABLE, other.to_string())]),
+            Ok(architecture) => {
+                let differences = tables::compare(architecture.tensors(), self.source);
+                let others = causes::Others { registry, plugin, config };
+                let shards: Vec<Finding> = std::mem::take(&mut self.findings).into_vec();
+                let explained =
+                    causes::explain(differences, architecture.tensors(), self.source, &others, shards);
+                self.add(explained);
+                self.architecture = Some(architecture);
+            }
+        }
+    }
+
+    fn finish(mut self) -> Report {
+        let table = self.architecture.as_ref().map(|a| a.tensors());
+        self.report.sections = fold::sections(self.source, table, &self.copies);
+        self.report.counts = counts(self.source, table, &self.copies);
+        let gguf = self.source.dialect() == Dialect::Gguf;
+        if !self.request.wants(Part::Tokenizer) && (gguf || self.report.vocabulary.is_some()) {
+            self.skip("the vocabulary", "use check");
+        }
+        if !self.request.wants(Part::Data) {
+            self.skip("tensor values", "use check --data");
+        }
+        let mut findings = self.findings.into_vec();
+        findings.sort_by_key(|f| (std::cmp::Reverse(f.severity), f.code.part));
+        self.report.findings = findings;
+        self.report
+    }
+}
+
+fn type_shares(source: &dyn WeightSource) -> Vec<TypeShare> {
+    let mut shares: BTreeMap<String, TypeShare> = BTreeMap::new();
+    for tensor in source.tensors().tensors() {
+        let name = tensor.dtype.to_string();
+        let share = shares.entry(name.clone()).or_insert(TypeShare {
+            dtype: name,
+            tensors: 0,
+            elements: 0,
+            bytes: 0,
+        });
+        share.tensors = share.tensors.saturating_add(1);
+        share.elements = share.elements.saturating_add(tensor.elements());
+        share.bytes = share.bytes.saturating_add(tensor.byte_len());
+    }
+    let mut shares: Vec<TypeShare> = shares.into_values().collect();
+    shares.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.dtype.cmp(&b.dtype)));
+    shares
+}
+
+/// Whole numbers and switches are tables (token maps, shapes), not parameters.
+fn holds_parameters(tensor: &crate::index::TensorInfo) -> bool {
+    let class = tensor.dtype.known().map(|d| d.class());
+    !matches!(class, Some(Class::Integer | Class::Bool))
+}
+
+fn counts(source: &dyn WeightSource, table: Option<&crate::table::TensorTable>, copies: &[String]) -> Counts {
+    let tensors = source.tensors();
+    let sum = |all: &mut dyn Iterator<Item = u64>| all.fold(0u64, |sum, n| sum.saturating_add(n));
+    let stored = sum(&mut tensors.tensors().iter().filter(|t| holds_parameters(t)).map(|t| t.elements()));
+    let mut counts = Counts {
+        tensors: tensors.len(),
+        bytes: sum(&mut tensors.tensors().iter().map(|t| t.byte_len())),
+        stored,
+        ..Counts::default()
+    };
+    if let Some(table) = table {
+        use crate::table::{Absence, Use};
+        let present =
+            || table.named(source.dialect()).filter_map(|(name, row)| Some((tensors.get(&name)?, row)));
+        let twice = sum(&mut copies.iter().filter_map(|name| tensors.get(name)).map(|t| t.elements()));
+        let helpers =
+            sum(&mut present().filter(|(_, row)| row.usage == Use::Helper).map(|(t, _)| t.elements()));
+        counts.logical = Some(stored.saturating_sub(twice).saturating_sub(helpers));
+        let embeddings = present().filter(|(_, row)| row.usage == Use::Embedding);
+        counts.embedding = Some(sum(&mut embeddings.map(|(t, _)| t.elements())));
+        let asked = |(name, row): &(String, &crate::table::Expected)| {
+            row.absence == Absence::Fault || tensors.get(name).is_some()
+        };
+        counts.expected = Some(table.named(source.dialect()).filter(asked).count());
+    }
+    counts
 }

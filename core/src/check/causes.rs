@@ -1,0 +1,329 @@
+//! Causes before symptoms: many differences with one reason become one finding with the rest folded under it.
+
+use super::tables::{
+    self, Differences, Misshapen, Missing, TENSOR_MISSHAPEN, TENSOR_MISSING, TENSOR_UNEXPECTED,
+};
+use crate::architecture::ArchitecturePlugin;
+use crate::codes;
+use crate::config::Config;
+use crate::finding::{Finding, Part, Severity};
+use crate::index::{Shape, TensorInfo};
+use crate::registry::Registry;
+use crate::source::WeightSource;
+use crate::table::TensorTable;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+codes! {
+    pub static FAMILY_OTHER = Error, Names, "family-other",
+        "the tensors are those of another family",
+        "The config names one family, but with the same hyperparameters another one fits the tensors without a fault. \
+         model_type (or general.architecture) was probably set wrongly.";
+    pub static NAMES_PREFIXED = Error, Names, "names-prefixed",
+        "every name begins with something more, or lacks its beginning",
+        "The tensors are all there under names that differ by one prefix: a bare base model was saved without \
+         `model.`, or the text model of a larger one kept the name of its place in it. Readers look names up \
+         exactly; rename the tensors, or open the part of the model that they belong to.";
+    pub static LAYERS_MISSING = Error, Names, "layers-missing",
+        "whole layers are missing",
+        "The config promises more layers than the files hold. A shard may be absent, the model pruned, or the config \
+         be that of a deeper model.";
+    pub static LAYERS_EXTRA = Error, Names, "layers-extra",
+        "there are layers that the config does not know",
+        "The files hold layers beyond the number in the config. The config may be that of a shallower model, or the \
+         extra layers serve another end (predicting several tokens, say) and nothing here would read them.";
+    pub static HYPERPARAMETER_DENIED = Error, Shapes, "hyperparameter-denied",
+        "every tensor contradicts one hyperparameter",
+        "All tensors that have this length agree on another value than the config. The config is that of another \
+         model, or the key was edited.";
+}
+
+/// What else the model might be.
+pub(super) struct Others<'a> {
+    pub registry: &'a Registry,
+    pub plugin: &'static ArchitecturePlugin,
+    pub config: &'a Config,
+}
+
+/// Turns differences into findings. `shards` are the findings made so far: where one of them says that part
+/// of the set is absent, missing tensors are put down to it.
+pub(super) fn explain(
+    mut differences: Differences<'_, '_>,
+    table: &TensorTable,
+    source: &dyn WeightSource,
+    others: &Others<'_>,
+    shards: Vec<Finding>,
+) -> Vec<Finding> {
+    let mut findings = shards;
+    let mut result = std::mem::take(&mut differences.others);
+    let explainer = Explainer { table, source };
+    let absent = findings.iter_mut().find(|f| f.code.part == Part::Shards && f.severity == Severity::Error);
+    if let Some(cause) = absent {
+        let missing = std::mem::take(&mut differences.missing);
+        cause.symptoms.extend(missing.iter().map(|m| explainer.missing_one(m)));
+    }
+    if differences.count() > 0 {
+        match explainer.other_family(&differences, others).or_else(|| explainer.prefix(&differences)) {
+            Some(cause) => {
+                result.push(cause.because_of_this(explainer.each(&differences)));
+            }
+            None => {
+                result.extend(explainer.layers(&mut differences));
+                result.extend(explainer.denied(&mut differences));
+                result.extend(explainer.by_kind(&differences));
+            }
+        }
+    }
+    findings.extend(result);
+    findings
+}
+
+struct Explainer<'a> {
+    table: &'a TensorTable,
+    source: &'a dyn WeightSource,
+}
+
+impl Explainer<'_> {
+    /// Another family that fits the same config and tensors without a fault.
+    fn other_family(&self, differences: &Differences<'_, '_>, others: &Others<'_>) -> Option<Finding> {
+        let own = others.plugin.name;
+        let fits = others.registry.architectures().iter().filter(|a| a.name != own).find(|other| {
+            let built = (other.build)(&others.config.fresh(), self.source.tensors());
+            built.is_ok_and(|a| tables::compare(a.tensors(), self.source).count() == 0)
+        })?;
+        let message = format!("this looks like {}, not {own}", fits.name);
+        let family = others.config.family().unwrap_or(own);
+        let f = Finding::new(&FAMILY_OTHER, message).file(others.config.file());
+        let f = f.versus(
+            format!("the tensors of {own}, as the config says (\"{family}\")"),
+            format!("those of {} without a fault; {} differ from {own}", fits.name, differences.count()),
+        );
+        Some(f.advice(format!("correct the family in the config, or check with --arch {}", fits.name)))
+    }
+
+    /// One prefix more or less on every name.
+    fn prefix(&self, differences: &Differences<'_, '_>) -> Option<Finding> {
+        let dialect = self.source.dialect();
+        let rows = self.table.named(dialect).count();
+        if differences.missing.len() < 4 || differences.missing.len().saturating_mul(2) < rows {
+            return None;
+        }
+        let names: HashMap<&str, ()> = differences.unexpected.iter().map(|t| (t.name.as_str(), ())).collect();
+        let missing: Vec<&str> = differences.missing.iter().map(|m| m.name.as_str()).collect();
+        let first = missing.first()?;
+        let added = names.keys().filter_map(|n| n.strip_suffix(first)).find(|p| !p.is_empty());
+        if let Some(prefix) = added {
+            let hits = missing.iter().filter(|m| names.contains_key(format!("{prefix}{m}").as_str())).count();
+            if hits == missing.len() {
+                return Some(self.prefix_finding(
+                    format!("every name begins with \"{prefix}\""),
+                    prefix,
+                    "drop it",
+                ));
+            }
+        }
+        let dropped = first.split_once('.').map(|(head, _)| format!("{head}."))?;
+        let bare = |m: &&&str| m.strip_prefix(dropped.as_str()).is_some_and(|rest| names.contains_key(rest));
+        let with_prefix = missing.iter().filter(|m| m.starts_with(dropped.as_str())).count();
+        if with_prefix > 0 && missing.iter().filter(bare).count() == with_prefix {
+            let message = format!("every name lacks \"{dropped}\" at its beginning, as in a bare base model");
+            return Some(self.prefix_finding(message, &dropped, "add it"));
+        }
+        None
+    }
+
+    fn prefix_finding(&self, message: String, prefix: &str, what: &str) -> Finding {
+        let f = Finding::new(&NAMES_PREFIXED, message);
+        let place = self.source.files().first().map_or_else(String::new, |f| f.name().to_owned());
+        f.file(place).advice(format!("readers look names up exactly: {what} (\"{prefix}\")"))
+    }
+
+    /// Whole layers too few or too many; takes their tensors out of the differences.
+    fn layers(&self, differences: &mut Differences<'_, '_>) -> Vec<Finding> {
+        let dialect = self.source.dialect();
+        let mut findings = Vec::new();
+        let mut wanted: BTreeMap<usize, usize> = BTreeMap::new();
+        for (_, row) in self.table.named(dialect).filter(|(_, r)| r.absence == crate::table::Absence::Fault) {
+            if let Some(layer) = row.layer {
+                *wanted.entry(layer).or_insert(0) += 1;
+            }
+        }
+        let mut absent: BTreeMap<usize, usize> = BTreeMap::new();
+        for layer in differences.missing.iter().filter_map(|m| m.row.layer) {
+            *absent.entry(layer).or_insert(0) += 1;
+        }
+        let whole: BTreeSet<usize> =
+            absent.iter().filter(|(layer, n)| wanted.get(layer) == Some(n)).map(|(l, _)| *l).collect();
+        if !whole.is_empty() {
+            let (gone, rest): (Vec<_>, Vec<_>) =
+                differences.missing.drain(..).partition(|m| m.row.layer.is_some_and(|l| whole.contains(&l)));
+            differences.missing = rest;
+            let list: Vec<usize> = whole.into_iter().collect();
+            let message = format!("layers {} are missing ({} tensors)", tables::ranges(&list), gone.len());
+            let f = Finding::new(&LAYERS_MISSING, message).tensor(gone.first().map_or("", |m| &m.name));
+            let held = self.table.layers().saturating_sub(list.len());
+            let f = f.versus(format!("{} layers", self.table.layers()), format!("{held}"));
+            let f = f.advice("fetch what is absent, or correct the number of layers in the config");
+            findings.push(f.because_of_this(gone.iter().map(|m| self.missing_one(m)).collect()));
+        }
+        let layers = self.table.layers();
+        let beyond = |t: &&TensorInfo| self.layer_of(&t.name).is_some_and(|(layer, _)| layer >= layers);
+        let (extra, rest): (Vec<&TensorInfo>, Vec<&TensorInfo>) =
+            differences.unexpected.drain(..).partition(beyond);
+        differences.unexpected = rest;
+        if !extra.is_empty() {
+            let numbers: BTreeSet<usize> =
+                extra.iter().filter_map(|t| Some(self.layer_of(&t.name)?.0)).collect();
+            let list: Vec<usize> = numbers.into_iter().collect();
+            let message =
+                format!("layers {} are not in the config ({} tensors)", tables::ranges(&list), extra.len());
+            let f = Finding::new(&LAYERS_EXTRA, message).tensor(extra.first().map_or("", |t| &t.name));
+            let f = f.versus(format!("layers 0–{}", layers.saturating_sub(1)), tables::ranges(&list));
+            let f = f.advice("correct the number of layers in the config, or remove the tensors");
+            findings.push(f.because_of_this(extra.iter().map(|t| self.unexpected_one(t)).collect()));
+        }
+        findings
+    }
+
+    /// Layer number and local name of a tensor whose name begins as the table's layers do.
+    fn layer_of<'n>(&self, name: &'n str) -> Option<(usize, &'n str)> {
+        let rest = name.strip_prefix(self.table.layer_prefix(self.source.dialect()))?.strip_prefix('.')?;
+        let (number, local) = rest.split_once('.')?;
+        Some((number.parse().ok()?, local))
+    }
+
+    /// Hyperparameters that every tensor contradicts in the same way; takes the tensors explained out.
+    fn denied(&self, differences: &mut Differences<'_, '_>) -> Vec<Finding> {
+        let dialect = self.source.dialect();
+        // For each length and its reason: what the tensors that have it hold instead.
+        let mut uses: BTreeMap<(String, usize), BTreeMap<usize, usize>> = BTreeMap::new();
+        for (name, row) in self.table.named(dialect) {
+            let Some(tensor) = self.source.tensors().get(&name) else { continue };
+            if tensor.shape.len() != row.shape.len() {
+                continue;
+            }
+            for (axis, &found) in row.shape.iter().zip(&tensor.shape) {
+                let held = uses.entry((axis.why().to_owned(), axis.len)).or_default();
+                *held.entry(found).or_insert(0) += 1;
+            }
+        }
+        let mut findings = Vec::new();
+        let mut explained: BTreeMap<(String, usize), usize> = BTreeMap::new();
+        for ((why, len), held) in uses {
+            if let (1, Some((&found, &times))) = (held.len(), held.first_key_value())
+                && found != len
+                && times > 1
+            {
+                let message =
+                    format!("{why} is {len} by the config, but {found} in all {times} tensors that have it");
+                let f = Finding::new(&HYPERPARAMETER_DENIED, message).field(&why);
+                let f = f.versus(format!("{why} = {len}"), found.to_string());
+                findings.push(f.advice("the config is that of another model, or the key was edited"));
+                explained.insert((why, len), found);
+            }
+        }
+        let due = |m: &Misshapen<'_, '_>| {
+            let same_rank = m.tensor.shape.len() == m.row.shape.len();
+            same_rank
+                && m.row.shape.iter().zip(&m.tensor.shape).all(|(axis, &found)| {
+                    axis.len == found || explained.get(&(axis.why().to_owned(), axis.len)) == Some(&found)
+                })
+        };
+        let (folded, rest): (Vec<_>, Vec<_>) = differences.misshapen.drain(..).partition(due);
+        differences.misshapen = rest;
+        for finding in &mut findings {
+            let why = finding.place.field.clone().unwrap_or_default();
+            let touched = folded.iter().filter(|m| {
+                m.row.shape.iter().zip(&m.tensor.shape).any(|(axis, &f)| axis.len != f && axis.why() == why)
+            });
+            finding.symptoms = touched.map(|m| self.misshapen_one(m)).collect();
+        }
+        findings
+    }
+
+    /// One finding for each kind of tensor and fault, layers folded.
+    fn by_kind(&self, differences: &Differences<'_, '_>) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        let kind = |name: &str| {
+            self.layer_of(name).map_or_else(|| name.to_owned(), |(_, local)| format!("*.{local}"))
+        };
+        let each = self.each(differences);
+        let mut groups: BTreeMap<(&'static str, String, Option<String>), Vec<Finding>> = BTreeMap::new();
+        for finding in each {
+            let name = finding.place.tensor.clone().unwrap_or_default();
+            let key = (finding.code.id, kind(&name), finding.found.clone());
+            groups.entry(key).or_default().push(finding);
+        }
+        for (_, mut group) in groups {
+            if group.len() == 1 {
+                findings.append(&mut group);
+                continue;
+            }
+            let layers: Vec<usize> = group
+                .iter()
+                .filter_map(|f| Some(self.layer_of(f.place.tensor.as_deref()?)?.0))
+                .collect::<BTreeSet<_>>()
+                .into_iter()
+                .collect();
+            let Some(mut head) = group.first().cloned() else { continue };
+            head.message =
+                format!("{}, in {} layers ({})", head.message, group.len(), tables::ranges(&layers));
+            findings.push(head.because_of_this(group));
+        }
+        findings
+    }
+
+    /// Every difference as a finding of its own.
+    fn each(&self, differences: &Differences<'_, '_>) -> Vec<Finding> {
+        let mut all: Vec<Finding> = Vec::with_capacity(differences.count());
+        all.extend(differences.missing.iter().map(|m| self.with_rename(self.missing_one(m), m, differences)));
+        all.extend(differences.misshapen.iter().map(|m| self.misshapen_one(m)));
+        all.extend(differences.unexpected.iter().map(|t| self.unexpected_one(t)));
+        all
+    }
+
+    fn missing_one(&self, missing: &Missing<'_>) -> Finding {
+        let f = Finding::new(&TENSOR_MISSING, "is missing").tensor(&missing.name);
+        let f = f.versus(tables::reasons(missing.row), "no tensor of that name");
+        f.advice(missing.row.hint.unwrap_or("fetch the model again or correct the config"))
+    }
+
+    /// A tensor of the same layer and shape that nothing asks for may be the missing one under another name.
+    fn with_rename(
+        &self,
+        finding: Finding,
+        missing: &Missing<'_>,
+        differences: &Differences<'_, '_>,
+    ) -> Finding {
+        let wanted: Vec<usize> = missing.row.shape.iter().map(|a| a.len).collect();
+        let mut alike = differences.unexpected.iter().filter(|t| {
+            t.shape == wanted && self.layer_of(&t.name).map(|(layer, _)| layer) == missing.row.layer
+        });
+        match (alike.next(), alike.next()) {
+            (Some(one), None) => {
+                finding.advice(format!("{} has the same shape and no place: was it renamed?", one.name))
+            }
+            _ => finding,
+        }
+    }
+
+    fn unexpected_one(&self, tensor: &TensorInfo) -> Finding {
+        let f = Finding::new(&TENSOR_UNEXPECTED, "the architecture has no place for it").tensor(&tensor.name);
+        let f = f.file(tables::file_of(self.source, tensor)).at(tensor.entry_at);
+        let f = f.versus("no tensor of that name", format!("{} {:?}", tensor.dtype, Shape(&tensor.shape)));
+        f.advice("remove or rename it, or correct the config")
+    }
+
+    fn misshapen_one(&self, misshapen: &Misshapen<'_, '_>) -> Finding {
+        let Misshapen { tensor, row } = misshapen;
+        let f = Finding::new(&TENSOR_MISSHAPEN, "does not have the shape that the config implies");
+        let f = f.tensor(&tensor.name).file(tables::file_of(self.source, tensor)).at(tensor.entry_at);
+        let f = f.versus(tables::reasons(row), format!("{:?}", Shape(&tensor.shape)));
+        let turned: Vec<usize> = row.shape.iter().rev().map(|a| a.len).collect();
+        let advice = if turned == tensor.shape {
+            "it is stored transposed: weights are [out, in]"
+        } else {
+            "the config is that of another model, or the tensor was changed"
+        };
+        f.advice(advice)
+    }
+}

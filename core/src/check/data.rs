@@ -1,0 +1,180 @@
+//! Reads every value and counts those that are no numbers.
+
+use super::Progress;
+use super::tables::file_of;
+use crate::codes;
+use crate::dtype::{Class, DType};
+use crate::error::Result;
+use crate::finding::Finding;
+use crate::index::TensorInfo;
+use crate::kernel::Kernel;
+use crate::registry::Registry;
+use crate::report::Unchecked;
+use crate::source::WeightSource;
+use rayon::prelude::*;
+
+codes! {
+    pub static DATA_NOT_FINITE = Error, Data, "data-not-finite",
+        "a tensor holds values that are no numbers",
+        "NaN or infinity among the weights spreads through every result that touches them. In a block-quantised tensor \
+         one bad scale spoils its whole block, and many of them mean that the type or the offset is wrong.";
+    pub static DATA_SUSPECT = Warning, Data, "data-suspect",
+        "a tensor holds scales that no quantiser writes",
+        "The values decode to numbers, but the scale byte is one that stands for NaN or that no quantiser produces: \
+         the block was probably damaged, or is not of this type.";
+    pub static DATA_UNREADABLE = Error, Data, "data-unreadable",
+        "a tensor's values could not be read",
+        "The bytes are not in the file, or the system failed to read them.";
+}
+
+/// What a reading of all values found.
+pub(super) struct Data {
+    pub findings: Vec<Finding>,
+    pub unchecked: Vec<Unchecked>,
+}
+
+/// Bytes of one unit of work: enough to keep a core busy, few enough that memory stays small.
+const CHUNK: usize = 1 << 20;
+
+/// Reads all values of all tensors on all cores.
+pub(super) fn check(source: &dyn WeightSource, registry: &Registry, progress: &dyn Progress) -> Result<Data> {
+    let kernel = registry.kernel()?;
+    let tensors = source.tensors().tensors();
+    progress.begin("reading values", tensors.iter().fold(0u64, |n, t| n.saturating_add(t.byte_len())));
+    let mut data = Data { findings: Vec::new(), unchecked: Vec::new() };
+    for tensor in tensors {
+        let Some(dtype) = tensor.dtype.known() else {
+            data.skip(tensor, "its type is not known");
+            continue;
+        };
+        if matches!(dtype.class(), Class::Integer | Class::Bool) {
+            progress.advance(tensor.byte_len());
+            continue;
+        }
+        if dtype.codec().is_none() {
+            data.skip(tensor, "nothing says how its bits are packed");
+            continue;
+        }
+        match source.bytes(tensor) {
+            Ok(bytes) => {
+                let tally = scan(kernel.as_ref(), dtype, &bytes, progress);
+                data.findings.extend(tally.findings(source, tensor, dtype));
+            }
+            Err(e) => {
+                let f = Finding::new(&DATA_UNREADABLE, e.to_string()).tensor(&tensor.name);
+                data.findings.push(f.file(file_of(source, tensor)));
+            }
+        }
+    }
+    progress.end();
+    Ok(data)
+}
+
+impl Data {
+    fn skip(&mut self, tensor: &TensorInfo, why: &str) {
+        let what = format!("values of {} ({})", tensor.name, tensor.dtype);
+        self.unchecked.push(Unchecked { what, why: why.to_owned() });
+    }
+}
+
+/// What is wrong with the values of one tensor.
+#[derive(Clone, Copy, Default)]
+struct Tally {
+    nan: u64,
+    infinite: u64,
+    /// Blocks whose scale no quantiser writes.
+    suspect: u64,
+    /// Index of the first value that is no number.
+    first: Option<u64>,
+    /// Index of the first suspect block.
+    first_block: Option<u64>,
+}
+
+impl Tally {
+    fn join(self, other: Tally) -> Tally {
+        let earlier = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
+        Tally {
+            nan: self.nan.saturating_add(other.nan),
+            infinite: self.infinite.saturating_add(other.infinite),
+            suspect: self.suspect.saturating_add(other.suspect),
+            first: earlier(self.first, other.first),
+            first_block: earlier(self.first_block, other.first_block),
+        }
+    }
+
+    fn findings(&self, source: &dyn WeightSource, tensor: &TensorInfo, dtype: DType) -> Vec<Finding> {
+        let at_block = |block: u64| {
+            let start = tensor.bytes.as_ref().map_or(0, |r| r.start);
+            start.saturating_add(block.saturating_mul(dtype.block_bytes() as u64))
+        };
+        let place =
+            |f: Finding, block: u64| f.tensor(&tensor.name).file(file_of(source, tensor)).at(at_block(block));
+        let mut findings = Vec::new();
+        if let Some(first) = self.first {
+            let message =
+                format!("{} NaN and {} infinite of {} values", self.nan, self.infinite, tensor.elements());
+            let block = first.checked_div(dtype.block_values() as u64).unwrap_or(0);
+            let f = Finding::new(&DATA_NOT_FINITE, format!("{message}, the first at element {first}"));
+            findings.push(place(f, block).advice("fetch the file again, or look at how it was made"));
+        }
+        if let Some(block) = self.first_block {
+            let message = format!("{} blocks of {dtype} with a scale that no quantiser writes", self.suspect);
+            findings.push(place(
+                Finding::new(&DATA_SUSPECT, format!("{message}, the first block {block}")),
+                block,
+            ));
+        }
+        findings
+    }
+}
+
+fn scan(kernel: &dyn Kernel, dtype: DType, bytes: &[u8], progress: &dyn Progress) -> Tally {
+    let blocks = CHUNK.checked_div(dtype.block_bytes()).unwrap_or(1).max(1);
+    let chunk = blocks.saturating_mul(dtype.block_bytes());
+    bytes
+        .par_chunks(chunk)
+        .enumerate()
+        .map_init(Vec::new, |values, (i, raw)| {
+            progress.advance(raw.len() as u64);
+            let first_block = (i as u64).saturating_mul(blocks as u64);
+            scan_chunk(kernel, dtype, raw, values).moved(first_block, dtype)
+        })
+        .reduce(Tally::default, Tally::join)
+}
+
+impl Tally {
+    /// Indexes counted from the start of the tensor instead of the chunk's.
+    fn moved(mut self, first_block: u64, dtype: DType) -> Tally {
+        let values = first_block.saturating_mul(dtype.block_values() as u64);
+        self.first = self.first.map(|i| i.saturating_add(values));
+        self.first_block = self.first_block.map(|i| i.saturating_add(first_block));
+        self
+    }
+}
+
+fn scan_chunk(kernel: &dyn Kernel, dtype: DType, raw: &[u8], values: &mut Vec<f32>) -> Tally {
+    let mut tally = Tally::default();
+    let blocks = raw.len().checked_div(dtype.block_bytes()).unwrap_or(0);
+    values.resize(blocks.saturating_mul(dtype.block_values()), 0.0);
+    if kernel.decode(dtype, raw, values).is_err() {
+        return tally;
+    }
+    // Almost always every value is a number: one pass that vectorises says so.
+    if !values.iter().fold(true, |all, x| all & x.is_finite()) {
+        for (i, x) in values.iter().enumerate().filter(|(_, x)| !x.is_finite()) {
+            tally.first.get_or_insert(i as u64);
+            if x.is_nan() {
+                tally.nan = tally.nan.saturating_add(1);
+            } else {
+                tally.infinite = tally.infinite.saturating_add(1);
+            }
+        }
+    }
+    if let Some(suspect) = dtype.codec().and_then(|c| c.suspect) {
+        for (i, _) in raw.chunks_exact(dtype.block_bytes()).enumerate().filter(|(_, block)| suspect(block)) {
+            tally.suspect = tally.suspect.saturating_add(1);
+            tally.first_block.get_or_insert(i as u64);
+        }
+    }
+    tally
+}

@@ -1,0 +1,197 @@
+//! The tensors of a source folded for display: layers that are alike share a row.
+
+use crate::index::TensorInfo;
+use crate::report::{Row, Section, SectionPlace};
+use crate::source::WeightSource;
+use crate::table::{TensorTable, Use};
+use std::collections::{BTreeMap, HashMap};
+
+/// A tensor's name taken apart at its layer's number.
+struct Parted<'a> {
+    /// What comes before the number.
+    prefix: &'a str,
+    layer: usize,
+    /// What comes after, the number of an expert replaced by `*`.
+    local: String,
+}
+
+/// Parts a name at its first component that is all digits.
+fn part(name: &str) -> Option<Parted<'_>> {
+    let mut start = 0;
+    let mut before = "";
+    for component in name.split('.') {
+        let end = start + component.len();
+        if !component.is_empty() && start > 0 && component.bytes().all(|b| b.is_ascii_digit()) {
+            let layer = component.parse().ok()?;
+            let local = name.get(end + 1..)?;
+            let prefix = name.get(..start - 1)?;
+            return (before != "experts").then(|| Parted { prefix, layer, local: without_expert(local) });
+        }
+        before = component;
+        start = end + 1;
+    }
+    None
+}
+
+/// `mlp.experts.*.gate_proj.weight` of `mlp.experts.17.gate_proj.weight`.
+fn without_expert(local: &str) -> String {
+    let mut parts: Vec<&str> = local.split('.').collect();
+    if let Some(at) = parts.iter().position(|p| *p == "experts")
+        && let Some(number) = parts.get_mut(at + 1)
+        && number.bytes().all(|b| b.is_ascii_digit())
+    {
+        *number = "*";
+    }
+    parts.join(".")
+}
+
+/// What makes two tensors share a row.
+#[derive(PartialEq, Eq, Hash, Clone)]
+struct RowKey<'a> {
+    prefix: Option<&'a str>,
+    name: String,
+    dtype: String,
+    shape: &'a [usize],
+}
+
+/// Where the architecture places a tensor.
+#[derive(Clone, Copy)]
+struct Known {
+    usage: Use,
+    /// Position in the table, folded over layers.
+    order: usize,
+    /// Whether it comes after the layers.
+    last: bool,
+}
+
+/// Folds all tensors into sections.
+pub(super) fn sections(
+    source: &dyn WeightSource,
+    table: Option<&TensorTable>,
+    copies: &[String],
+) -> Vec<Section> {
+    let known = table.map(|t| places(t, source)).unwrap_or_default();
+    let mut rows: Vec<(Row, RowKey<'_>, Option<Known>)> = Vec::new();
+    let mut by_key: HashMap<RowKey<'_>, usize> = HashMap::new();
+    for tensor in source.tensors().tensors() {
+        let parted = part(&tensor.name);
+        let layer = parted.as_ref().map(|p| p.layer);
+        let (key, place) = key_of(tensor, parted, &known);
+        match by_key.get(&key).and_then(|&i| rows.get_mut(i)) {
+            Some((row, _, _)) => {
+                row.tensors += 1;
+                row.layers.extend(layer);
+                row.tied |= copies.contains(&tensor.name);
+            }
+            None => {
+                by_key.insert(key.clone(), rows.len());
+                let row = Row {
+                    name: key.name.clone(),
+                    dtype: key.dtype.clone(),
+                    shape: tensor.shape.clone(),
+                    elements: tensor.elements(),
+                    tensors: 1,
+                    layers: layer.into_iter().collect(),
+                    usage: place.map(|k| k.usage),
+                    tied: copies.contains(&tensor.name),
+                };
+                rows.push((row, key, place));
+            }
+        }
+    }
+    for (row, _, _) in &mut rows {
+        row.layers.sort_unstable();
+        row.layers.dedup();
+    }
+    gather(rows, table.is_some())
+}
+
+fn key_of<'a>(
+    tensor: &'a TensorInfo,
+    parted: Option<Parted<'a>>,
+    known: &HashMap<String, Known>,
+) -> (RowKey<'a>, Option<Known>) {
+    let (prefix, name) = match parted {
+        Some(p) => (Some(p.prefix), p.local),
+        None => (None, tensor.name.clone()),
+    };
+    let place = known.get(&place_key(prefix, &name)).copied();
+    let key = RowKey { prefix, name, dtype: tensor.dtype.to_string(), shape: &tensor.shape };
+    (key, place)
+}
+
+/// A table's row, whatever its layer.
+fn place_key(prefix: Option<&str>, local: &str) -> String {
+    prefix.map_or_else(|| local.to_owned(), |prefix| format!("{prefix}.*.{local}"))
+}
+
+fn places(table: &TensorTable, source: &dyn WeightSource) -> HashMap<String, Known> {
+    let dialect = source.dialect();
+    let mut places = HashMap::new();
+    let mut past_layers = false;
+    for (order, row) in table.rows().iter().enumerate() {
+        let local = row.local_name(dialect);
+        past_layers |= row.layer.is_some();
+        let prefix = row.layer.map(|_| table.layer_prefix(dialect));
+        let last = past_layers && row.layer.is_none();
+        let place = Known { usage: row.usage, order, last };
+        places.entry(place_key(prefix, &without_expert(local))).or_insert(place);
+    }
+    places
+}
+
+/// Sorts rows into sections, known ones in the table's order, others in the file's.
+fn gather(rows: Vec<(Row, RowKey<'_>, Option<Known>)>, has_table: bool) -> Vec<Section> {
+    let mut global = Vec::new();
+    let mut last = Vec::new();
+    let mut unexpected = Vec::new();
+    let mut stacks: Vec<(String, Vec<(Row, usize)>)> = Vec::new();
+    for (at, (row, key, place)) in rows.into_iter().enumerate() {
+        let order = place.map_or(usize::MAX / 2 + at, |k| k.order);
+        match (key.prefix, place) {
+            (None, None) if has_table => unexpected.push((row, order)),
+            (None, Some(place)) if place.last => last.push((row, order)),
+            (None, _) => global.push((row, order)),
+            (Some(prefix), _) => match stacks.iter_mut().find(|(p, _)| p == prefix) {
+                Some((_, rows)) => rows.push((row, order)),
+                None => stacks.push((prefix.to_owned(), vec![(row, order)])),
+            },
+        }
+    }
+    let mut sections = vec![section(SectionPlace::Global, global)];
+    sections.extend(stacks.into_iter().map(|(prefix, rows)| {
+        let mut layers: BTreeMap<usize, usize> = BTreeMap::new();
+        for layer in rows.iter().flat_map(|(row, _)| &row.layers) {
+            *layers.entry(*layer).or_insert(0) += 1;
+        }
+        let layers: Vec<usize> = layers.into_keys().collect();
+        let alike = rows.iter().all(|(row, _)| row.layers.len() == layers.len());
+        section(SectionPlace::Layers { prefix, layers, alike }, rows)
+    }));
+    sections.push(section(SectionPlace::Final, last));
+    sections.push(section(SectionPlace::Unexpected, unexpected));
+    sections.retain(|s| !s.rows.is_empty());
+    sections
+}
+
+fn section(place: SectionPlace, mut rows: Vec<(Row, usize)>) -> Section {
+    rows.sort_by_key(|(row, order)| (*order, row.layers.first().copied()));
+    Section { place, rows: rows.into_iter().map(|(row, _)| row).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_part_at_the_layer() {
+        let p = part("model.layers.12.self_attn.q_proj.weight").unwrap();
+        assert_eq!((p.prefix, p.layer, p.local.as_str()), ("model.layers", 12, "self_attn.q_proj.weight"));
+        let p = part("model.layers.3.mlp.experts.17.up_proj.weight").unwrap();
+        assert_eq!((p.layer, p.local.as_str()), (3, "mlp.experts.*.up_proj.weight"));
+        assert!(part("token_embd.weight").is_none());
+        assert!(part("0.weight").is_none());
+        assert!(part("").is_none());
+        assert!(part("a.99999999999999999999999.b").is_none());
+    }
+}
