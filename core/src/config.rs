@@ -134,10 +134,11 @@ impl Config {
         Ok(config)
     }
 
-    /// From the metadata of a GGUF file.
-    pub fn from_gguf(file: impl Into<String>, metadata: Metadata) -> Config {
+    /// From the metadata of a GGUF file, which may be shared with its source.
+    pub fn from_gguf(file: impl Into<String>, metadata: impl Into<Arc<Metadata>>) -> Config {
+        let metadata = metadata.into();
         let prefix = metadata.text("general.architecture").map(|a| format!("{a}.")).unwrap_or_default();
-        Config::new(Dialect::Gguf, file.into(), Arc::new(metadata), vec![prefix])
+        Config::new(Dialect::Gguf, file.into(), metadata, vec![prefix])
     }
 
     fn new(dialect: Dialect, file: String, entries: Arc<Metadata>, scopes: Vec<String>) -> Config {
