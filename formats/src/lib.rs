@@ -1,2 +1,6 @@
 //! x
 #![forbid(unsafe_code)]
+
+mod gguf;
+
+pub use gguf::GGUF;
