@@ -45,9 +45,8 @@ impl Registry {
     pub fn open_bundle(&self, bundle: &Bundle) -> Result<Box<dyn WeightSource>> {
         let file = bundle.file();
         let head = file.head(HEAD)?;
-        let sure = |p: &&&'static FormatPlugin| (p.probe)(file.name(), &head, file.len());
-        let best = self.formats().iter().max_by_key(|p| sure(&p));
-        let best = best.map(|p| (*p, sure(&&p)));
+        let sure = |p: &'static FormatPlugin| (p, (p.probe)(file.name(), &head, file.len()));
+        let best = self.formats().iter().map(|p| sure(p)).max_by_key(|(_, confidence)| *confidence);
         if let Some((format, confidence)) = best
             && confidence >= Confidence::Shape
         {

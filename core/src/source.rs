@@ -95,8 +95,11 @@ pub struct FormatPlugin {
     /// Opens the bundle's primary file, and what belongs to it.
     pub open: fn(&Bundle) -> Result<Box<dyn WeightSource>>,
     /// Lays out a new file, for formats that can be written.
-    pub plan: Option<fn(&Metadata, &[TensorSpec]) -> Result<Plan>>,
+    pub plan: Option<PlanFn>,
 }
+
+/// Lays out a new file with this metadata and these tensors.
+pub type PlanFn = fn(&Metadata, &[TensorSpec]) -> Result<Plan>;
 
 /// A tensor to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
