@@ -64,7 +64,8 @@ codes! {
 pub enum ElementType {
     /// A type of the table.
     Known(DType),
-    /// Anything else, as the file calls it: "type 1000", "F5".
+    /// Anything else, as the file calls it: "type 1000", "F5". Empty where the file does not say, or where
+    /// what it says of shape and range cannot be used: the format has then reported why.
     Unknown(String),
 }
 
@@ -229,7 +230,8 @@ impl TensorIndex {
         // Empty ranges sort before the tensor that begins where they stand.
         order.sort_by_key(|(r, _)| (r.start, r.end));
         let len = shard.file.len();
-        let mut sweep = Sweep { shard, rules, covered: shard.data_start, owner: None };
+        let known = !claims.unknown;
+        let mut sweep = Sweep { shard, rules, known, covered: shard.data_start, owner: None };
         let mut outside = Findings::new();
         let mut need = 0;
         for (range, i) in &order {
@@ -259,8 +261,7 @@ impl TensorIndex {
             let f = f.versus(format!("at least {need} bytes"), format!("{len}"));
             let f = f.advice("compare the size with the published one and fetch the file again");
             findings.push(f.because_of_this(outside.into_vec()));
-        } else if !claims.unknown {
-            // With an entry of unknown extent, what follows the last known one may be its data.
+        } else if known {
             sweep.finish(findings);
         }
     }
@@ -344,6 +345,7 @@ impl Judge<'_> {
     fn size(&self, findings: &mut Findings) -> Option<u64> {
         let dtype = match &self.entry.dtype {
             ElementType::Known(dtype) => *dtype,
+            ElementType::Unknown(name) if name.is_empty() => return None,
             ElementType::Unknown(name) => {
                 let f = self.finding(&TENSOR_TYPE_UNKNOWN, format!("the element type is not known: {name}"));
                 findings.push(f.advice("its size and values cannot be told; convert the model again"));
@@ -391,6 +393,8 @@ impl<T: fmt::Display> fmt::Debug for Shape<'_, T> {
 struct Sweep<'a> {
     shard: &'a Shard,
     rules: &'a Rules,
+    /// Whether all extents are known. If not, bytes that belong to no tensor may be those of such an entry.
+    known: bool,
     /// End of what is covered so far, from the start of the file.
     covered: u64,
     /// The tensor that reaches furthest.
@@ -406,7 +410,7 @@ impl Sweep<'_> {
             let f = Finding::new(&TENSORS_OVERLAP, format!("shares {shared} bytes with {other}"));
             findings.push(f.file(name).at(range.start).tensor(&tensor.name));
         }
-        if range.start > self.padded() {
+        if self.known && range.start > self.padded() {
             let gap = range.start.saturating_sub(self.covered);
             let f =
                 Finding::new(&DATA_GAP, format!("{gap} bytes before {} belong to no tensor", tensor.name));
