@@ -249,6 +249,21 @@ impl Findings {
         findings.into_iter().for_each(|f| self.push(f));
     }
 
+    /// Adds all that another collection was given, and counts what it did not keep.
+    pub fn absorb(&mut self, other: Findings) {
+        let mut lost = other.seen;
+        for finding in other.kept {
+            if let Some(n) = lost.get_mut(finding.code.id) {
+                *n = n.saturating_sub(1);
+            }
+            self.push(finding);
+        }
+        for (id, n) in lost {
+            let seen = self.seen.entry(id).or_insert(0);
+            *seen = seen.saturating_add(n);
+        }
+    }
+
     /// How many were added, kept or not.
     pub fn count(&self) -> usize {
         self.seen.values().fold(0, |sum, n| sum.saturating_add(*n))

@@ -128,7 +128,7 @@ pub(super) fn from_index(bundle: &Bundle, shard: Option<&str>) -> Result<Source>
                 if let Some(place) = places.get_mut(i) {
                     *place = Some(parts.len());
                 }
-                findings.extend(shard.findings.into_vec());
+                findings.absorb(shard.findings);
                 parts.push((shard.file, shard.header));
             }
             Err(Fault::Missing) => missing.push(i),
@@ -313,7 +313,7 @@ pub(super) fn from_numbers(bundle: &Bundle, names: &[String], mut findings: Find
     for (outcome, (_, name)) in opened.into_iter().zip(&numbered) {
         match outcome {
             Ok(shard) => {
-                findings.extend(shard.findings.into_vec());
+                findings.absorb(shard.findings);
                 parts.push((shard.file, shard.header));
             }
             Err(Fault::Damaged(finding)) => findings.push(*finding),

@@ -193,6 +193,17 @@ fn a_broken_index_beside_a_shard_is_reported() {
 }
 
 #[test]
+fn findings_beyond_the_bound_are_counted_over_all_shards() {
+    let bad: Vec<String> = (0..1500).map(|i| format!(r#""t{i}":1"#)).collect();
+    let part = || file(&format!("{{{}}}", bad.join(",")), &[]);
+    let (one, two) = (shard(1, 2), shard(2, 2));
+    let source = open(&one, vec![(&*one, part()), (&*two, part())]).unwrap();
+    let entries: Vec<_> = source.findings().iter().filter(|f| f.code.id == "safetensors-entry").collect();
+    assert_eq!(entries.len(), 1001);
+    assert_eq!(entries[1000].message, "and 2000 more like it");
+}
+
+#[test]
 fn metadata_of_all_shards_is_one() {
     let (one, two) = (shard(1, 2), shard(2, 2));
     let part = |text: &str| file(&format!(r#"{{"__metadata__":{text}}}"#), &[]);
