@@ -230,8 +230,7 @@ impl TensorIndex {
         // Empty ranges sort before the tensor that begins where they stand.
         order.sort_by_key(|(r, _)| (r.start, r.end));
         let len = shard.file.len();
-        let known = !claims.unknown;
-        let mut sweep = Sweep { shard, rules, known, covered: shard.data_start, owner: None };
+        let mut sweep = Sweep { shard, rules, covered: shard.data_start, owner: None };
         let mut outside = Findings::new();
         let mut need = 0;
         for (range, i) in &order {
@@ -261,7 +260,8 @@ impl TensorIndex {
             let f = f.versus(format!("at least {need} bytes"), format!("{len}"));
             let f = f.advice("compare the size with the published one and fetch the file again");
             findings.push(f.because_of_this(outside.into_vec()));
-        } else if known {
+        } else if !claims.unknown {
+            // With an entry of unknown extent, what follows the last known one may be its data.
             sweep.finish(findings);
         }
     }
@@ -393,8 +393,6 @@ impl<T: fmt::Display> fmt::Debug for Shape<'_, T> {
 struct Sweep<'a> {
     shard: &'a Shard,
     rules: &'a Rules,
-    /// Whether all extents are known. If not, bytes that belong to no tensor may be those of such an entry.
-    known: bool,
     /// End of what is covered so far, from the start of the file.
     covered: u64,
     /// The tensor that reaches furthest.
@@ -410,7 +408,7 @@ impl Sweep<'_> {
             let f = Finding::new(&TENSORS_OVERLAP, format!("shares {shared} bytes with {other}"));
             findings.push(f.file(name).at(range.start).tensor(&tensor.name));
         }
-        if self.known && range.start > self.padded() {
+        if range.start > self.padded() {
             let gap = range.start.saturating_sub(self.covered);
             let f =
                 Finding::new(&DATA_GAP, format!("{gap} bytes before {} belong to no tensor", tensor.name));

@@ -66,7 +66,7 @@ pub(super) fn read(file: &File, findings: &mut Findings) -> Result<Header> {
         let f = broken("white space stands before the header's JSON".into(), LENGTH_BYTES);
         findings.push(f.versus("'{'", format!("{:?}", valid.get(..1).unwrap_or_default())));
     }
-    let parsed = Scan { text, metadata_at: None, header: &mut header, findings }.run();
+    let parsed = Scan { text, metadata_at: None, unplaced: 0, header: &mut header, findings }.run();
     let stop = if valid.len() < bytes.len() {
         let at = LENGTH_BYTES.saturating_add(valid.len() as u64);
         let f = broken("the header is not UTF-8 text".into(), at);
@@ -140,6 +140,8 @@ struct Scan<'a, 't> {
     findings: &'a mut Findings,
     /// Where the first `__metadata__` stands.
     metadata_at: Option<u64>,
+    /// Entries so far that have no range.
+    unplaced: usize,
 }
 
 impl<'t> Scan<'_, 't> {
@@ -161,17 +163,26 @@ impl<'t> Scan<'_, 't> {
         let at = self.text.at(key);
         match string(key) {
             Ok(name) if name == METADATA_KEY => self.metadata(at, value),
-            Ok(name) => {
-                self.header.tensors.push(entry::read(&self.text, name, at, value, self.findings));
-            }
+            Ok(name) => self.tensor(name, at, value),
             Err(e) => {
                 let message = format!("a name is not text: {} in {}", reason(&e), cut(key));
                 let f = Finding::new(&entry::ENTRY, message).file(self.text.file);
                 self.findings.push(f.at(self.text.stopped_at(key, &e)));
                 // Listed as it is written: its bytes are no gap.
-                let name = Cow::Borrowed(key.trim_matches('"'));
-                self.header.tensors.push(entry::read(&self.text, name, at, value, self.findings));
+                self.tensor(Cow::Borrowed(key.trim_matches('"')), at, value);
             }
+        }
+    }
+
+    /// Adds a tensor. Entries without a range can be as short as five bytes: as many are listed as have
+    /// findings that are kept, so that a header full of them does not take many times its size.
+    fn tensor(&mut self, name: Cow<'_, str>, at: u64, value: &'t str) {
+        let tensor = entry::read(&self.text, name, at, value, self.findings);
+        if tensor.end.is_none() {
+            self.unplaced = self.unplaced.saturating_add(1);
+        }
+        if tensor.end.is_some() || self.unplaced <= Findings::KEPT {
+            self.header.tensors.push(tensor);
         }
     }
 

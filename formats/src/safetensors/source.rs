@@ -8,11 +8,12 @@ use scantling_core::dtype::DType;
 use scantling_core::error::{Error, Result};
 use scantling_core::finding::{Finding, Findings, Severity};
 use scantling_core::index::{
-    ElementType, Rules, Shard, TENSOR_OUTSIDE, TENSOR_TYPE_UNKNOWN, TensorIndex, TensorInfo,
+    DATA_GAP, ElementType, Rules, Shard, TENSOR_OUTSIDE, TENSOR_TYPE_UNKNOWN, TensorIndex, TensorInfo,
 };
 use scantling_core::metadata::Metadata;
 use scantling_core::source::{Dialect, WeightSource};
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 codes! {
@@ -84,10 +85,22 @@ fn empty_inside(shards: &[Shard], index: &TensorIndex, findings: &mut Findings) 
     }
 }
 
+/// Whether an entry's type stands for a fault that has been reported.
+fn nameless(dtype: &ElementType) -> bool {
+    matches!(dtype, ElementType::Unknown(name) if name.is_empty())
+}
+
 impl Source {
     /// With all that was found.
     pub fn settle(mut self, findings: Findings) -> Source {
         self.findings = findings.into_vec();
+        // Bytes that no entry lays claim to may be those of one whose range could not be read.
+        let lost = self.index.tensors().iter().filter(|t| t.bytes.is_none() && nameless(&t.dtype));
+        let lost: HashSet<usize> = lost.map(|t| t.shard).collect();
+        let lost: Vec<&str> = lost.iter().filter_map(|&i| self.files.get(i)).map(|f| f.name()).collect();
+        self.findings.retain(|f| {
+            f.code.id != DATA_GAP.id || f.place.file.as_deref().is_none_or(|file| !lost.contains(&file))
+        });
         for finding in self.findings.iter_mut().filter(|f| f.code.id == TENSOR_TYPE_UNKNOWN.id) {
             let tensor = finding.place.tensor.as_deref().and_then(|name| self.index.get(name));
             let Some(ElementType::Unknown(name)) = tensor.map(|t| &t.dtype) else { continue };

@@ -144,6 +144,12 @@ fn a_type_without_a_name_is_not_passed_over() {
 }
 
 #[test]
+fn the_place_of_a_tensor_without_a_range_is_no_gap() {
+    let header = r#"{"a":{"dtype":"U8","shape":[4]},"b":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}}"#;
+    assert_eq!(places(&found(open_one(file(header, &[0; 12])))), [("safetensors-offsets", Some(9))]);
+}
+
+#[test]
 fn probing() {
     let probe = |name: &str, head: &[u8]| (SAFETENSORS.probe)(name, head, head.len() as u64);
     let good = super::numbers(&["a"]);
