@@ -1,2 +1,5 @@
-//! x
-fn main() {}
+//! The program with every plugin of this workspace.
+
+fn main() -> std::process::ExitCode {
+    scantling_cli::main()
+}

@@ -1,0 +1,93 @@
+//! One file for each command: arguments → core → what is shown.
+
+mod check;
+mod completions;
+mod explain;
+mod inspect;
+mod man;
+mod plugins;
+
+use crate::args::{Cli, Command, LookArgs, OverrideArgs};
+use crate::render::{code_of, text};
+use crate::terminal::{self, Look, Screen};
+use clap::Parser;
+use scantling_core::check::Request;
+use scantling_core::error::{Error, Result};
+use scantling_core::finding::Part;
+use scantling_core::registry::Registry;
+use std::ffi::OsString;
+use std::io;
+
+/// Reads the arguments, runs the command, and gives the exit code.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version go to standard output, and are no failure. Nobody is left to be told of a
+            // closed pipe.
+            let _ = error.print();
+            return u8::try_from(error.exit_code()).unwrap_or(2);
+        }
+    };
+    let look = Look::of_stdout(&cli.look);
+    let mut out = terminal::stdout(&look);
+    let mut screen = Screen::new(&mut out, look);
+    let done = dispatch(&cli, &mut screen);
+    let arrived = screen.finish();
+    let code = done.unwrap_or_else(|error| {
+        tell(&cli.look, "", &error);
+        code_of(&error)
+    });
+    match arrived {
+        Ok(()) => code,
+        Err(error) => {
+            tell(&cli.look, "", &Error::io("standard output", "writing", error));
+            3
+        }
+    }
+}
+
+fn dispatch(cli: &Cli, screen: &mut Screen<'_>) -> Result<u8> {
+    match &cli.command {
+        Command::Inspect(args) => inspect::run(&Registry::linked()?, args, &cli.look, screen),
+        Command::Check(args) => check::run(&Registry::linked()?, args, &cli.look, screen),
+        Command::Plugins(args) => plugins::run(&Registry::linked()?, args, screen),
+        Command::Explain(args) => explain::run(&Registry::linked()?, args, screen),
+        Command::Completions { shell } => completions::run(*shell, screen),
+        Command::Man { command } => man::run(command.as_deref(), screen),
+    }
+}
+
+/// Tells on standard error what stopped a command.
+fn tell(look: &LookArgs, path: &str, error: &Error) {
+    let look = Look::of_stderr(look);
+    let mut out = terminal::stderr(&look);
+    let mut screen = Screen::new(&mut out, look);
+    // Where standard error is closed there is nobody to tell.
+    let _ = text::error(&mut screen, path, error, false);
+    let _ = screen.finish();
+}
+
+/// Writing to a screen fails only when a formatter does, which would be a fault of this program.
+fn written(result: std::fmt::Result) -> Result<()> {
+    result.map_err(|_| Error::io("standard output", "writing", io::Error::other("a formatter failed")))
+}
+
+/// What is wanted of core, from what both commands share.
+fn request(
+    registry: &Registry,
+    overrides: &OverrideArgs,
+    parts: Vec<Part>,
+    must_check: bool,
+) -> Result<Request> {
+    if let Some(name) = &overrides.arch {
+        registry.architecture(name)?;
+    }
+    Ok(Request {
+        parts,
+        architecture: overrides.arch.clone(),
+        config: overrides.config.clone(),
+        identity: !overrides.no_identity,
+        must_check,
+    })
+}

@@ -1,0 +1,55 @@
+//! `plugins`: what was linked into this program.
+
+use super::written;
+use crate::args::ListArgs;
+use crate::render::{json, text};
+use crate::terminal::Screen;
+use scantling_core::error::Result;
+use scantling_core::registry::Registry;
+use std::fmt::{self, Write};
+
+pub(super) fn run(registry: &Registry, args: &ListArgs, screen: &mut Screen<'_>) -> Result<u8> {
+    if args.wants_json() {
+        json::plugins(screen, registry);
+    } else {
+        written(list(registry, screen))?;
+    }
+    Ok(0)
+}
+
+fn list(registry: &Registry, screen: &mut Screen<'_>) -> fmt::Result {
+    text::strong(screen, "formats\n")?;
+    for plugin in registry.formats() {
+        entry(screen, plugin.name, plugin.summary)?;
+        let extensions: Vec<String> = plugin.extensions.iter().map(|e| format!(".{e}")).collect();
+        detail(screen, "extensions", &extensions)?;
+    }
+    text::strong(screen, "architectures\n")?;
+    for plugin in registry.architectures() {
+        entry(screen, plugin.name, plugin.summary)?;
+        detail(screen, "model_type", plugin.model_types)?;
+        detail(screen, "GGUF", plugin.gguf)?;
+    }
+    text::strong(screen, "kernels\n")?;
+    for plugin in registry.kernels() {
+        entry(screen, plugin.name, plugin.summary)?;
+        let usable = match (plugin.make)() {
+            Ok(_) => "usable here".to_owned(),
+            Err(why) => format!("not usable here: {why}"),
+        };
+        detail(screen, "rank", &[format!("{}, {usable}", plugin.rank)])?;
+    }
+    Ok(())
+}
+
+fn entry(screen: &mut Screen<'_>, name: &str, summary: &str) -> fmt::Result {
+    writeln!(screen, "  {name:12}  {summary}")
+}
+
+fn detail<S: AsRef<str>>(screen: &mut Screen<'_>, key: &str, values: &[S]) -> fmt::Result {
+    if values.is_empty() {
+        return Ok(());
+    }
+    let values: Vec<&str> = values.iter().map(AsRef::as_ref).collect();
+    writeln!(screen, "  {:12}  {key} {}", "", values.join(", "))
+}

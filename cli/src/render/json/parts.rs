@@ -1,0 +1,218 @@
+//! The pieces of a report as JSON values.
+
+use scantling_core::bundle::File;
+use scantling_core::config::{Fact, Origin};
+use scantling_core::finding::Finding;
+use scantling_core::index::TensorInfo;
+use scantling_core::metadata::{Entry, Value as Stored};
+use scantling_core::report::{Container, Counts, Model, Row, Section, SectionPlace, TypeShare, Vocabulary};
+use scantling_core::source::Dialect;
+use scantling_core::table::Use;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// Elements up to which a list of metadata goes in whole.
+const ITEMS: usize = 32;
+
+pub(super) fn container(container: &Container) -> Value {
+    let files: Vec<Value> =
+        container.files.iter().map(|(name, len)| json!({"name": name, "bytes": len})).collect();
+    let facts: Map<String, Value> =
+        container.facts.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
+    let dialect = match container.dialect {
+        Dialect::Hf => "hf",
+        Dialect::Gguf => "gguf",
+    };
+    json!({
+        "format": container.format,
+        "dialect": dialect,
+        "bytes": container.bytes(),
+        "files": files,
+        "facts": facts,
+    })
+}
+
+pub(super) fn model(model: &Model) -> Value {
+    json!({
+        "family": model.family,
+        "architecture": model.architecture,
+        "config": model.config,
+        "special": model.special,
+        "packing": model.packing,
+    })
+}
+
+pub(super) fn fact(fact: &Fact) -> Value {
+    let (origin, derived) = match &fact.origin {
+        Origin::File => ("file", None),
+        Origin::Default => ("default", None),
+        Origin::Derived(how) => ("derived", Some(how)),
+    };
+    json!({
+        "name": fact.name,
+        "symbol": fact.symbol,
+        "meaning": fact.meaning,
+        "value": stored(&fact.value, false),
+        "origin": origin,
+        "derived": derived,
+        "dimension": fact.dimension,
+        "note": fact.note,
+    })
+}
+
+pub(super) fn section(section: &Section) -> Value {
+    let rows: Vec<Value> = section.rows.iter().map(row).collect();
+    match &section.place {
+        SectionPlace::Global => json!({"place": "global", "rows": rows}),
+        SectionPlace::Final => json!({"place": "final", "rows": rows}),
+        SectionPlace::Unexpected => json!({"place": "unexpected", "rows": rows}),
+        SectionPlace::Layers { prefix, layers, alike } => {
+            json!({"place": "layers", "prefix": prefix, "layers": layers, "alike": alike, "rows": rows})
+        }
+    }
+}
+
+fn row(row: &Row) -> Value {
+    let usage = row.usage.map(|usage| match usage {
+        Use::Embedding => "embedding",
+        Use::Matrix => "matrix",
+        Use::Scale => "scale",
+        Use::Bias => "bias",
+        Use::Helper => "helper",
+    });
+    json!({
+        "name": row.name,
+        "dtype": row.dtype,
+        "shape": row.shape,
+        "elements": row.elements,
+        "tensors": row.tensors,
+        "layers": row.layers,
+        "usage": usage,
+        "tied": row.tied,
+    })
+}
+
+pub(super) fn share(share: &TypeShare) -> Value {
+    json!({
+        "dtype": share.dtype,
+        "tensors": share.tensors,
+        "elements": share.elements,
+        "bytes": share.bytes,
+    })
+}
+
+pub(super) fn counts(counts: &Counts) -> Value {
+    json!({
+        "tensors": counts.tensors,
+        "bytes": counts.bytes,
+        "stored": counts.stored,
+        "logical": counts.logical,
+        "embedding": counts.embedding,
+        "expected": counts.expected,
+    })
+}
+
+pub(super) fn vocabulary(vocabulary: &Vocabulary) -> Value {
+    json!({
+        "file": vocabulary.file,
+        "model": vocabulary.model,
+        "pre": vocabulary.pre,
+        "tokens": vocabulary.tokens,
+        "merges": vocabulary.merges,
+        "chat_template": vocabulary.chat_template,
+    })
+}
+
+pub(super) fn tensor(files: &[Arc<File>], tensor: &TensorInfo) -> Value {
+    json!({
+        "name": tensor.name,
+        "dtype": tensor.dtype.to_string(),
+        "shape": tensor.shape,
+        "file": files.get(tensor.shard).map(|f| f.name()),
+        "offset": tensor.bytes.as_ref().map(|r| r.start),
+        "bytes": tensor.bytes.as_ref().map(|_| tensor.byte_len()),
+        "elements": tensor.elements(),
+    })
+}
+
+pub(super) fn entry(entry: &Entry, full: bool) -> Value {
+    json!({
+        "key": entry.key,
+        "kind": entry.kind,
+        "offset": entry.at,
+        "value": stored(&entry.value, full),
+    })
+}
+
+pub(super) fn finding(finding: &Finding) -> Value {
+    let place = &finding.place;
+    json!({
+        "code": finding.code.id,
+        "severity": finding.severity.word(),
+        "part": finding.code.part.word(),
+        "place": {
+            "file": place.file,
+            "tensor": place.tensor,
+            "field": place.field,
+            "offset": place.offset,
+        },
+        "message": finding.message,
+        "expected": finding.expected,
+        "found": finding.found,
+        "advice": finding.advice,
+        "symptoms": finding.symptoms.iter().map(self::finding).collect::<Vec<_>>(),
+    })
+}
+
+/// A stored value. What JSON cannot hold stands there as text or as an object that says what it is.
+fn stored(value: &Stored, full: bool) -> Value {
+    match value {
+        Stored::Null => Value::Null,
+        Stored::Bool(b) => json!(b),
+        Stored::Unsigned(n) => json!(n),
+        Stored::Signed(n) => json!(n),
+        Stored::Float(x) => number(*x),
+        Stored::Text(text) => json!(text),
+        Stored::Bytes(bytes) => json!({"bytes": bytes.escape_ascii().to_string()}),
+        Stored::Long { len } => json!({"text_bytes": len}),
+        Stored::List(list) => {
+            let whole = full || list.len() <= ITEMS as u64;
+            let items = value.first_items(if whole { usize::MAX } else { ITEMS });
+            match items {
+                Ok(items) => {
+                    let items: Vec<Value> = items.iter().map(|v| stored(v, full)).collect();
+                    if whole {
+                        Value::Array(items)
+                    } else {
+                        json!({"length": list.len(), "kind": list.kind(), "first": items})
+                    }
+                }
+                Err(error) => json!({"unreadable": error.to_string()}),
+            }
+        }
+    }
+}
+
+/// A number, or the name of what is none.
+fn number(x: f64) -> Value {
+    match x {
+        x if x.is_finite() => json!(x),
+        x if x.is_nan() => json!("NaN"),
+        x if x > 0.0 => json!("Infinity"),
+        _ => json!("-Infinity"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_json_cannot_hold_is_named() {
+        assert_eq!(number(f64::NAN), json!("NaN"));
+        assert_eq!(number(f64::NEG_INFINITY), json!("-Infinity"));
+        assert_eq!(number(1e-6), json!(1e-6));
+        assert_eq!(stored(&Stored::Unsigned(u64::MAX), false).to_string(), u64::MAX.to_string());
+        assert_eq!(stored(&Stored::Bytes(vec![0xff]), false), json!({"bytes": "\\xff"}));
+    }
+}

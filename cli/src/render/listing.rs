@@ -1,0 +1,59 @@
+//! Which tensors are listed one by one, and in what order.
+
+use super::natural;
+use crate::args::SortKey;
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use scantling_core::error::Error;
+use scantling_core::index::TensorInfo;
+
+/// Which tensors are listed, and in what order.
+pub struct Listing {
+    sort: SortKey,
+    include: Option<GlobSet>,
+    exclude: Option<GlobSet>,
+}
+
+impl Listing {
+    /// From patterns as they were given; one that is none is a usage error.
+    pub fn new(sort: SortKey, include: &[String], exclude: &[String]) -> Result<Listing, Error> {
+        Ok(Listing { sort, include: globs(include)?, exclude: globs(exclude)? })
+    }
+
+    fn shows(&self, name: &str) -> bool {
+        self.include.as_ref().is_none_or(|g| g.is_match(name))
+            && !self.exclude.as_ref().is_some_and(|g| g.is_match(name))
+    }
+
+    /// The tensors that are shown, in order.
+    pub fn of<'s>(&self, tensors: &'s [TensorInfo]) -> Vec<&'s TensorInfo> {
+        let mut shown: Vec<&TensorInfo> = tensors.iter().filter(|t| self.shows(&t.name)).collect();
+        let by_name = |a: &&TensorInfo, b: &&TensorInfo| natural::compare(&a.name, &b.name);
+        match self.sort {
+            SortKey::Name => shown.sort_by(by_name),
+            SortKey::Size => {
+                shown.sort_by(|a, b| b.byte_len().cmp(&a.byte_len()).then_with(|| by_name(a, b)))
+            }
+            SortKey::Dtype => {
+                shown.sort_by(by_name);
+                shown.sort_by_cached_key(|t| t.dtype.to_string());
+            }
+            SortKey::File => {
+                let place = |t: &TensorInfo| (t.shard, t.bytes.as_ref().map_or(u64::MAX, |r| r.start));
+                shown.sort_by_key(|t| place(t));
+            }
+        }
+        shown
+    }
+}
+
+fn globs(patterns: &[String]) -> Result<Option<GlobSet>, Error> {
+    if patterns.is_empty() {
+        return Ok(None);
+    }
+    let usage = |e: globset::Error| Error::Usage(format!("{e}"));
+    let mut set = GlobSetBuilder::new();
+    for pattern in patterns {
+        set.add(GlobBuilder::new(pattern).literal_separator(false).build().map_err(usage)?);
+    }
+    set.build().map(Some).map_err(usage)
+}

@@ -1,0 +1,90 @@
+//! The block that says whether the model is what it should be.
+
+use super::{GOOD, findings, hanging, severity_style};
+use crate::render::words;
+use crate::terminal::{Screen, escape};
+use anstyle::Style;
+use scantling_core::check::{ARCHITECTURE_UNKNOWN, CONFIG_ABSENT};
+use scantling_core::finding::{Finding, Severity};
+use scantling_core::report::Report;
+use std::fmt::{self, Write};
+
+pub(super) fn write(screen: &mut Screen<'_>, report: &Report, full: bool) -> fmt::Result {
+    let errors = report.count(Severity::Error);
+    let unknown = report.counts.expected.is_none() && (errors == 0 || report.model.architecture.is_none());
+    let why = if unknown { why_not(report) } else { None };
+    if errors > 0 {
+        mark(screen, severity_style(Severity::Error), "✗")?;
+        writeln!(screen, "{}", findings::counts(report))?;
+    } else if let Some(n) = report.counts.expected {
+        mark(screen, GOOD, "✓")?;
+        let n = words::thousands(n as u64);
+        hanging(screen, &format!("all {n} expected tensors present, shapes match the config"), 4, 4)?;
+    }
+    if unknown {
+        mark(screen, severity_style(Severity::Warning), "?")?;
+        let reason = why.map_or_else(|| unchecked_reason(report), |f| f.message.clone());
+        hanging(screen, &format!("not checked against an architecture: {}", escape(&reason)), 4, 4)?;
+        if let Some(advice) = why.and_then(|f| f.advice.as_ref()) {
+            write!(screen, "    ")?;
+            hanging(screen, &format!("to do: {}", escape(advice)), 4, 6)?;
+        }
+    }
+    let said = |f: &&Finding| !why.is_some_and(|why| std::ptr::eq(why, *f));
+    findings::list(screen, report.findings.iter().filter(said), full)?;
+    counts(screen, report)?;
+    unchecked(screen, report, unknown)
+}
+
+fn mark(screen: &mut Screen<'_>, style: Style, mark: &str) -> fmt::Result {
+    write!(screen, "  ")?;
+    screen.paint(style, mark)?;
+    write!(screen, " ")
+}
+
+/// The note that says why there was no architecture to check against, if there is one.
+fn why_not(report: &Report) -> Option<&Finding> {
+    let reasons = [CONFIG_ABSENT.id, ARCHITECTURE_UNKNOWN.id];
+    report.findings.iter().find(|f| f.severity == Severity::Note && reasons.contains(&f.code.id))
+}
+
+/// What core says was not looked at, when that is the architecture.
+const THE_ARCHITECTURE: &str = "the architecture";
+
+fn unchecked_reason(report: &Report) -> String {
+    let entry = report.unchecked.iter().find(|u| u.what == THE_ARCHITECTURE);
+    entry.map_or_else(|| "see below".to_owned(), |u| u.why.clone())
+}
+
+fn counts(screen: &mut Screen<'_>, report: &Report) -> fmt::Result {
+    let counts = &report.counts;
+    write!(screen, "  params: {} stored", words::thousands(counts.stored))?;
+    if let Some(logical) = counts.logical {
+        write!(screen, " · {} logical", words::thousands(logical))?;
+    }
+    writeln!(screen)?;
+    if let (Some(embedding), Some(logical)) = (counts.embedding, counts.logical) {
+        let share = words::percent(embedding, logical);
+        let share = if share.is_empty() { share } else { format!(" = {share} of logical") };
+        writeln!(screen, "  embeddings: {}{share}", words::thousands(embedding))?;
+    }
+    Ok(())
+}
+
+/// What was not looked at, on one line; without the architecture if that was `said` before.
+pub(super) fn unchecked(screen: &mut Screen<'_>, report: &Report, said: bool) -> fmt::Result {
+    let items: Vec<String> = report
+        .unchecked
+        .iter()
+        .filter(|u| !(said && u.what == THE_ARCHITECTURE))
+        .map(|u| match u.why.as_str() {
+            "" => escape(&u.what).into_owned(),
+            why => format!("{} ({})", escape(&u.what), escape(why)),
+        })
+        .collect();
+    if items.is_empty() {
+        return Ok(());
+    }
+    write!(screen, "  ")?;
+    hanging(screen, &format!("not checked: {}", items.join(", ")), 2, 4)
+}

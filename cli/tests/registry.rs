@@ -1,0 +1,33 @@
+//! The exact plugins that a build carries: a linker that drops one makes this fail, in any profile.
+
+use scantling_cli as _;
+use scantling_core::registry::Registry;
+
+#[test]
+fn every_plugin_is_here() {
+    let registry = Registry::linked().unwrap();
+    let formats: Vec<&str> = registry.formats().iter().map(|p| p.name).collect();
+    let architectures: Vec<&str> = registry.architectures().iter().map(|p| p.name).collect();
+    let kernels: Vec<&str> = registry.kernels().iter().map(|p| p.name).collect();
+    assert_eq!(formats, ["gguf", "safetensors"]);
+    assert_eq!(architectures, ["llama", "qwen2", "qwen3"]);
+    assert_eq!(kernels, ["scalar"]);
+}
+
+#[test]
+fn every_code_is_explained() {
+    let registry = Registry::linked().unwrap();
+    assert!(registry.codes().len() > 40);
+    for code in registry.codes() {
+        let kebab = code.id.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+        assert!(kebab && !code.id.is_empty(), "{}", code.id);
+        assert!(!code.title.is_empty() && !code.title.ends_with('.'), "{}: {}", code.id, code.title);
+        assert!(code.explain.len() > 40 && code.explain.ends_with('.'), "{}: {}", code.id, code.explain);
+        assert!(
+            !code.explain.contains("  ") && !code.explain.contains('\n'),
+            "{}: {}",
+            code.id,
+            code.explain
+        );
+    }
+}
