@@ -41,7 +41,7 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
     decoder::rope(config);
     let tied = config.flag_or(&decoder::TIE, false);
     if config.flag_or(&decoder::USE_SLIDING_WINDOW, false) {
-        config.count(&decoder::SLIDING_WINDOW);
+        config.limit(&decoder::SLIDING_WINDOW);
     }
     config.settle()?;
 

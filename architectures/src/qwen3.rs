@@ -43,7 +43,7 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
     let bias = decoder::bias(config, &decoder::ATTENTION_BIAS, tensors, "blk.0.attn_q.bias");
     let tied = config.flag_or(&decoder::TIE, false);
     if config.flag_or(&decoder::USE_SLIDING_WINDOW, false) {
-        config.count(&decoder::SLIDING_WINDOW);
+        config.limit(&decoder::SLIDING_WINDOW);
     }
     config.settle()?;
 

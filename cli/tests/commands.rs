@@ -17,15 +17,13 @@ fn inspect_shows_three_blocks() {
         run.out,
         str![[r#"
 ── dimensions (from config.json) ───────────────────────────────────────────
-  V  vocab_size                        16   distinct tokens
-  H  hidden_size                        8   residual-stream width
-  L  num_hidden_layers                  2   transformer blocks
-  d  head_dim                           6   width of one attention head
-     num_attention_heads                4   query heads → q width = 4·6 = 24
-     num_key_value_heads                2   kv heads → kv width = 2·6 = 12   (GQA group 2)
-  I  intermediate_size                 20   FFN inner width
-     max_position_embeddings           64   longest sequence
-     rope_scaling.type          "default"   rotary scaling   (default)
+  V  vocab_size             16   distinct tokens
+  H  hidden_size             8   residual-stream width
+  L  num_hidden_layers       2   transformer blocks
+  d  head_dim                6   width of one attention head
+     num_attention_heads     4   query heads → q width = 4·6 = 24
+     num_key_value_heads     2   kv heads → kv width = 2·6 = 12   (GQA group 2)
+  I  intermediate_size      20   FFN inner width
   weights are stored [out, in]; read a row as   in ──▶ out   (y = x·Wᵀ)
 
 ── tensors ─────────────────────────────────────────────────────────────────

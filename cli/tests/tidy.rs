@@ -175,9 +175,6 @@ fn no_file_is_too_long() {
     none("a file has at most 600 lines", &breaches);
 }
 
-/// Dependencies that have no line of their own in ARCHITECTURE.md yet.
-const UNNAMED: [&str; 1] = ["terminal_size"];
-
 #[test]
 fn every_dependency_has_its_reason() {
     let Ok(text) = fs::read_to_string(root().join("ARCHITECTURE.md")) else {
@@ -187,8 +184,7 @@ fn every_dependency_has_its_reason() {
     let mut breaches = Vec::new();
     for name in CRATES {
         let all = dependencies(&format!("{name}/Cargo.toml"), true);
-        let named =
-            |d: &String| d.starts_with("scantling-") || UNNAMED.contains(&d.as_str()) || names(&text, d);
+        let named = |d: &String| d.starts_with("scantling-") || names(&text, d);
         breaches.extend(all.into_iter().filter(|d| !named(d)).map(|d| format!("{name}: {d}")));
     }
     none("ARCHITECTURE.md gives a reason for every dependency", &breaches);

@@ -36,16 +36,20 @@ pub struct ArchitecturePlugin {
 inventory::collect!(ArchitecturePlugin);
 
 impl ArchitecturePlugin {
-    /// Whether a config says that it is of this family.
+    /// Whether a config says that it is of this family, and meets its further condition.
     pub fn claims(&self, config: &Config) -> bool {
+        self.named_by(config) && self.when.is_none_or(|holds| holds(config))
+    }
+
+    /// Whether a config carries a name of this family.
+    pub fn named_by(&self, config: &Config) -> bool {
         let family = config.family();
-        let named = match config.dialect() {
+        match config.dialect() {
             Dialect::Gguf => family.is_some_and(|f| self.gguf.contains(&f)),
             Dialect::Hf => match family {
                 Some(family) => self.model_types.contains(&family),
                 None => config.classes().iter().any(|c| self.classes.contains(&c.as_str())),
             },
-        };
-        named && self.when.is_none_or(|holds| holds(config))
+        }
     }
 }

@@ -287,6 +287,21 @@ impl Config {
         }
     }
 
+    /// A number of at least 1 that is a setting and no size of any tensor (context length, window), if it is said.
+    pub fn limit(&self, key: &'static Key) -> Option<usize> {
+        let (name, value) = self.look_up(key)?;
+        match whole(&value).filter(|&n| n > 0) {
+            Some(n) => {
+                self.add_fact(key, name, value, Origin::File, false);
+                Some(n)
+            }
+            None => {
+                self.bad(key, &name, "a whole number of at least 1", &value);
+                None
+            }
+        }
+    }
+
     /// A whole number of at least 0, `default` if it is not said (window lengths, layer numbers).
     pub fn whole_or(&self, key: &'static Key, default: usize) -> usize {
         match self.look_up(key) {

@@ -172,6 +172,9 @@ const ROPE_TYPES: [(&str, RopeScaling); 8] = [
 /// Reads the rotary base and its scaling. 10,000 is the base that both worlds give a config that is silent.
 pub fn rope(config: &Config) -> Option<RopeScaling> {
     config.number_or(&ROPE_THETA, Bound::Positive, 10_000.0);
+    if !config.has(&ROPE_TYPE) && says_no_scaling(config) {
+        return Some(RopeScaling::Plain);
+    }
     let unsaid = if config.dialect() == Dialect::Gguf { "none" } else { "default" };
     let scaling = config.word_or(&ROPE_TYPE, &ROPE_TYPES, unsaid)?;
     if scaling != RopeScaling::Plain && scaling != RopeScaling::LongRope {
@@ -185,13 +188,19 @@ pub fn rope(config: &Config) -> Option<RopeScaling> {
     Some(scaling)
 }
 
+/// Whether a config says that there is no scaling: with `rope_scaling: null`, or with rotary parameters that
+/// name none. In GGUF the key is written only where there is scaling.
+fn says_no_scaling(config: &Config) -> bool {
+    let entries = config.entries().entries();
+    let says = |key: &str| key == "rope_scaling" || key.starts_with("rope_parameters.");
+    config.dialect() == Dialect::Gguf || entries.iter().any(|e| says(&e.key))
+}
+
 /// The settings of the common block: norms' epsilon, SiLU, context length.
 pub fn common(config: &Config) {
     config.number_or(&RMS_NORM_EPS, Bound::Positive, 1e-6);
     config.word_or(&HIDDEN_ACT, &[("silu", ()), ("swish", ())], "silu");
-    if config.has(&CONTEXT) {
-        config.count(&CONTEXT);
-    }
+    config.limit(&CONTEXT);
 }
 
 /// Whether a bias is there: a Hugging Face config says so, in GGUF its presence in the first layer does.

@@ -164,6 +164,9 @@ pub struct Vocabulary {
     pub chat_template: bool,
 }
 
+/// [`Unchecked::what`] where tensors were not held against an architecture.
+pub const ARCHITECTURE: &str = "the architecture";
+
 /// Something that was not looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unchecked {

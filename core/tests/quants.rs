@@ -4,6 +4,8 @@
 //! `testdata/quants` holds the first blocks of each kind; with `SCANTLING_SHARED` set the whole set is run too.
 //! Values have to be equal bit for bit, but any NaN equals any other, and -0 equals 0.
 
+#![allow(clippy::disallowed_methods)] // Tests read their own files.
+
 use proptest::prelude::*;
 use scantling_core::dtype::{DType, SizeError, elements};
 use scantling_core::quant::decode;

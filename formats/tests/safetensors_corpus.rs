@@ -1,6 +1,7 @@
 //! The safetensors plugin on a corpus of malformed files, each with the verdict it must get. The corpus is
 //! named by SCANTLING_CORPUS.
 
+#![allow(clippy::disallowed_methods)] // Tests read their own files.
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
 use scantling_core::bundle::{Bundle, Target};

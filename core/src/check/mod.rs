@@ -17,7 +17,7 @@ use crate::dtype::Class;
 use crate::error::{Error, Result};
 use crate::finding::{Finding, Findings, Part, Severity};
 use crate::registry::Registry;
-use crate::report::{Container, Counts, Model, Report, TypeShare, Unchecked};
+use crate::report::{ARCHITECTURE, Container, Counts, Model, Report, TypeShare, Unchecked};
 use crate::source::{Dialect, WeightSource};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -34,6 +34,10 @@ codes! {
         "the family of the model is not known",
         "No architecture of this program claims the family that the config names, so there is nothing to check the \
          tensors against. Name a fitting one with --arch, or add the family: one file, as CONTRIBUTING.md tells.";
+    pub static NOT_A_LANGUAGE_MODEL = Error, Config, "not-a-language-model",
+        "the file is not the weights of a language model",
+        "It is an adapter, a projector, a vocabulary, another layout of the same weights or the like, as the message \
+         says. Its tensors are listed; there is no architecture to hold them against.";
     pub static ARCHITECTURE_OVERRIDDEN = Note, Config, "architecture-overridden",
         "the model was checked against another family than it names",
         "The family was given on the command line and differs from the one in the config.";
@@ -229,15 +233,22 @@ impl<'a> Check<'a> {
     /// Finds the family, derives what it must hold and compares.
     fn against_architecture(&mut self, registry: &Registry) {
         let Some(config) = self.config.take() else {
-            self.skip("the architecture", "no config");
+            self.skip(ARCHITECTURE, "no config");
             return;
         };
         self.report.model.family = config.family().map(str::to_owned);
         self.report.model.config = Some(config.file().to_owned());
-        let packing = packing::of(&config, self.source.tensors());
+        let packing = packing::of(&config, self.source);
         self.report.model.packing = packing.scheme.clone();
         self.add(packing.findings);
+        let special = self.report.model.special.clone();
         match self.choose(registry, &config) {
+            _ if special.is_some() => {
+                let what = special.unwrap_or_default();
+                let f = Finding::new(&NOT_A_LANGUAGE_MODEL, format!("this is {what}")).file(config.file());
+                self.add(vec![f.severity(self.request.unchecked())]);
+                self.skip(ARCHITECTURE, "not the weights of a language model");
+            }
             None => self.unknown(registry, &config),
             Some(plugin) if packing.packed => {
                 self.report.model.architecture = Some(plugin.name);
@@ -245,7 +256,7 @@ impl<'a> Check<'a> {
                 let f = Finding::new(&packing::PACKED, format!("the weights are packed ({scheme})"));
                 let f = f.advice("they are listed as stored and not held against the architecture");
                 self.add(vec![f.severity(self.request.unchecked())]);
-                self.skip("the architecture", format!("packed weights: {scheme}"));
+                self.skip(ARCHITECTURE, format!("packed weights: {scheme}"));
             }
             Some(plugin) => self.build(registry, plugin, &config),
         }
@@ -277,15 +288,16 @@ impl<'a> Check<'a> {
             (None, false) => format!("architectures is {}", classes.join(", ")),
             (None, true) => format!("no {key}"),
         };
-        let what = match &self.report.model.special {
-            Some(special) => format!("this is {special}"),
+        let named = registry.architectures().iter().find(|a| a.named_by(config));
+        let what = match named {
+            Some(plugin) => format!("{} is known, but not in this form", plugin.name),
             None => "no architecture of this program is it".to_owned(),
         };
         let known: Vec<&str> = registry.architectures().iter().map(|a| a.name).collect();
         let f = Finding::new(&ARCHITECTURE_UNKNOWN, format!("{said}: {what}")).file(config.file()).field(key);
         let f = f.advice(format!("known: {}; --arch checks against one of them", known.join(", ")));
         self.add(vec![f.severity(self.request.unchecked())]);
-        self.skip("the architecture", format!("{said}, not known"));
+        self.skip(ARCHITECTURE, format!("{said}, not known"));
         self.add(config.findings());
     }
 

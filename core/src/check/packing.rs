@@ -4,8 +4,9 @@ use crate::codes;
 use crate::config::Config;
 use crate::dtype::Class;
 use crate::finding::Finding;
-use crate::index::{TensorIndex, TensorInfo};
+use crate::index::TensorInfo;
 use crate::metadata::Value;
+use crate::source::{Dialect, WeightSource};
 
 codes! {
     pub static PACKED = Error, Names, "weights-packed",
@@ -50,7 +51,11 @@ const MARKS: [(&str, &str); 14] = [
 ];
 
 /// Looks at what the config says and at what the names show.
-pub(super) fn of(config: &Config, tensors: &TensorIndex) -> Packing {
+pub(super) fn of(config: &Config, source: &dyn WeightSource) -> Packing {
+    if source.dialect() == Dialect::Gguf {
+        return Packing { scheme: None, packed: false, findings: Vec::new() }; // Its types say it all.
+    }
+    let tensors = source.tensors();
     let said = said(config);
     let mark =
         |t: &TensorInfo| MARKS.iter().find(|(end, _)| t.name.ends_with(end)).map(|(_, scheme)| *scheme);

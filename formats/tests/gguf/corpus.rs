@@ -1,5 +1,7 @@
 //! The malformed corpus, through this plugin. Made outside the repository; found by `SCANTLING_CORPUS`.
 
+#![allow(clippy::disallowed_methods)] // Tests read their own files.
+
 use crate::use_all;
 use scantling_core::bundle::Bundle;
 use scantling_core::finding::{Finding, Severity};

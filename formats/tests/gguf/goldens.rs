@@ -1,6 +1,8 @@
 //! Files of llama.cpp's own converter, against what its Python package read from them; and the same files
 //! rewritten big-endian. Found by `SCANTLING_SHARED`.
 
+#![allow(clippy::disallowed_methods)] // Tests read their own files.
+
 use crate::build::{File, T, V};
 use crate::open_one;
 use scantling_core::bundle::Bundle;

@@ -48,11 +48,8 @@ fn why_not(report: &Report) -> Option<&Finding> {
     report.findings.iter().find(|f| f.severity == Severity::Note && reasons.contains(&f.code.id))
 }
 
-/// What core says was not looked at, when that is the architecture.
-const THE_ARCHITECTURE: &str = "the architecture";
-
 fn unchecked_reason(report: &Report) -> String {
-    let entry = report.unchecked.iter().find(|u| u.what == THE_ARCHITECTURE);
+    let entry = report.unchecked.iter().find(|u| u.what == scantling_core::report::ARCHITECTURE);
     entry.map_or_else(|| "see below".to_owned(), |u| u.why.clone())
 }
 
@@ -76,7 +73,7 @@ pub(super) fn unchecked(screen: &mut Screen<'_>, report: &Report, said: bool) ->
     let items: Vec<String> = report
         .unchecked
         .iter()
-        .filter(|u| !(said && u.what == THE_ARCHITECTURE))
+        .filter(|u| !(said && u.what == scantling_core::report::ARCHITECTURE))
         .map(|u| match u.why.as_str() {
             "" => escape(&u.what).into_owned(),
             why => format!("{} ({})", escape(&u.what), escape(why)),
