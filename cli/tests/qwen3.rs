@@ -15,6 +15,7 @@ use scantling_core::table::Use;
 use serde_json::json;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::process::Command;
 use tempfile::TempDir;
 
 const CONFIG: &str = "qwen3-0.6b.json";
@@ -104,6 +105,13 @@ fn counts(report: &Report) -> &Counts {
     &report.counts
 }
 
+/// Runs the program on the model: exit code and what it printed.
+fn program(command: &str, model: &Stored, options: &[&str]) -> (Option<i32>, String) {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_scantling"));
+    let output = program.arg(command).arg(model.folder.path()).args(options).output().unwrap();
+    (output.status.code(), String::from_utf8(output.stdout).unwrap())
+}
+
 #[test]
 fn the_released_model_is_clean_and_a_changed_byte_of_its_head_is_found() {
     let stored = Stored::released();
@@ -125,6 +133,11 @@ fn the_released_model_is_clean_and_a_changed_byte_of_its_head_is_found() {
     let square = note("square-matrices");
     assert!(square.contains("self_attn.k_proj.weight") && square.contains("self_attn.v_proj.weight"));
     assert!(!square.contains("q_proj"));
+    let (code, out) = program("inspect", &stored, &["--no-identity"]);
+    assert_eq!(code, Some(0), "{out}");
+    for figure in ["311", "751,632,384", "596,049,920", "155,582,464", "26.1%"] {
+        assert!(out.contains(figure), "{figure} is not in {out}");
+    }
 
     // One bit in one of 311,164,928 bytes.
     let head = checked.source.tensors().get(HEAD).unwrap().bytes.clone().unwrap();
@@ -139,6 +152,8 @@ fn the_released_model_is_clean_and_a_changed_byte_of_its_head_is_found() {
     assert_eq!(wrong.place.tensor.as_deref(), Some(HEAD));
     assert_eq!((wrong.expected.as_deref(), wrong.found.as_deref()), (Some("0x00"), Some("0x40")));
     assert!(wrong.message.contains(&format!("byte {}", head.end - head.start - 1_000_003)), "{wrong}");
+    let (code, out) = program("check", &stored, &["--only", "ties"]);
+    assert!(code == Some(1) && out.contains(&at.to_string()), "{code:?} {out}");
 }
 
 #[test]
@@ -149,11 +164,15 @@ fn the_head_may_be_absent_only_where_it_is_tied() {
     assert_eq!((counts(&report).tensors, counts(&report).expected), (310, Some(310)));
     assert_eq!(counts(&report).stored, 596_049_920);
     assert_eq!(counts(&report).logical, Some(596_049_920));
+    assert_eq!(program("inspect", &tied, &[]).0, Some(0));
 
     let untied = config_with(CONFIG, &[("tie_word_embeddings", false.into())]);
-    let report = Stored::new(&untied, Head::Omitted).check();
+    let headless = Stored::new(&untied, Head::Omitted);
+    let report = headless.check();
     let [only] = errors(&report).try_into().unwrap_or_else(|all: Vec<String>| panic!("{all:?}"));
     assert!(only.contains(HEAD) && only.contains("tie_word_embeddings"), "{only}");
+
+    assert_eq!(program("inspect", &headless, &[]).0, Some(1));
 
     let report = Stored::new(&untied, Head::AsConfigured).check();
     assert_eq!(errors(&report), [""; 0]);

@@ -30,7 +30,7 @@ struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
-    model: Option<ModelArgs>,
+    model: ModelArgs,
 }
 
 #[derive(Subcommand)]
@@ -41,8 +41,10 @@ enum Command {
 
 #[derive(Args)]
 struct ModelArgs {
+    // Not asked for by a subcommand, hence the option.
     /// The config.json of the model
-    config: PathBuf,
+    #[arg(required = true)]
+    config: Option<PathBuf>,
     #[command(flatten)]
     output: Output,
     /// Leave the output head out, even if the model then lacks it
@@ -77,8 +79,8 @@ struct Output {
     #[arg(long, default_value = "BF16", value_parser = dtype)]
     dtype: DType,
     /// A file, by the format's suffix, or a folder
-    #[arg(long, short)]
-    out: PathBuf,
+    #[arg(long, short, required = true)]
+    out: Option<PathBuf>,
     /// What the tensors are filled with
     #[arg(long, value_enum, default_value_t = FillKind::Random)]
     fill: FillKind,
@@ -108,10 +110,9 @@ fn dtype(name: &str) -> std::result::Result<DType, String> {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let done = Registry::linked().and_then(|registry| match (cli.command, cli.model) {
-        (Some(Command::Tensors(args)), _) => small_tensors(&registry, &args),
-        (None, Some(args)) => model(&registry, &args),
-        (None, None) => Err(Error::Usage("name a config.json; --help tells more".to_owned())),
+    let done = Registry::linked().and_then(|registry| match cli.command {
+        Some(Command::Tensors(args)) => small_tensors(&registry, &args),
+        None => model(&registry, &cli.model),
     });
     match done {
         Ok(path) => {
@@ -137,7 +138,7 @@ fn small_tensors(registry: &Registry, args: &TensorsArgs) -> Result<PathBuf> {
 
 fn model(registry: &Registry, args: &ModelArgs) -> Result<PathBuf> {
     let format = args.output.format(registry)?;
-    let (name, json) = read(&args.config)?;
+    let (name, json) = read(args.config.as_deref().unwrap_or(Path::new("")))?;
     let config = Config::from_json(name, &json)?;
     let head = match (args.omit_head, args.store_head) {
         (true, _) => Head::Omitted,
@@ -183,23 +184,24 @@ impl Output {
             FillKind::Random if !self.sparse => Fill::Random { seed: self.seed },
             _ => Fill::Zero,
         };
-        if self.out.extension().is_some_and(|e| e == format.name) {
+        let out = self.out.as_deref().unwrap_or(Path::new("."));
+        if out.extension().is_some_and(|e| e == format.name) {
             if self.shards > 1 {
                 return Err(Error::Usage("several shards go into a folder: --out names a file".to_owned()));
             }
-            write::one(format, &self.out, model, fill)?;
-            return Ok(self.out.clone());
+            write::one(format, out, model, fill)?;
+            return Ok(out.to_owned());
         }
-        write::make_folder(&self.out)?;
+        write::make_folder(out)?;
         if format.name != "gguf" {
             for (name, bytes) in beside {
-                write::whole(&self.out.join(name), |out| out.write_all(bytes))?;
+                write::whole(&out.join(name), |file| file.write_all(bytes))?;
             }
         }
         if self.shards > 1 {
-            return write::several(format, &self.out, model, self.shards, fill);
+            return write::several(format, out, model, self.shards, fill);
         }
-        let path = self.out.join(format!("model.{}", format.extensions[0]));
+        let path = out.join(format!("model.{}", format.extensions[0]));
         write::one(format, &path, model, fill)?;
         Ok(path)
     }

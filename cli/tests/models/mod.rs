@@ -1,6 +1,10 @@
 //! What the tests of whole models share: models made by the generator, and checks run through the library.
 
-#![allow(dead_code, reason = "each test program uses a part of it")]
+#![allow(
+    dead_code,
+    clippy::print_stdout,
+    reason = "each test program uses a part of it; tests say what they skip"
+)]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests write files")]
 
 #[path = "../../examples/make-model/make/mod.rs"]
