@@ -25,6 +25,7 @@
 mod endian;
 mod entries;
 mod header;
+mod plan;
 mod scan;
 mod split;
 mod value;
@@ -48,7 +49,7 @@ const PLUGIN: FormatPlugin = FormatPlugin {
     probe,
     find,
     open,
-    plan: None,
+    plan: Some(plan::plan),
 };
 
 /// The plugin, for programs that make their registry by hand.

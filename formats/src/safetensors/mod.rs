@@ -12,6 +12,7 @@ mod entry;
 mod folder;
 mod header;
 mod numbered;
+mod plan;
 mod sharded;
 mod source;
 mod text;
@@ -32,7 +33,7 @@ const PLUGIN: FormatPlugin = FormatPlugin {
     probe,
     find: folder::find,
     open,
-    plan: None,
+    plan: Some(plan::plan),
 };
 
 /// The safetensors format, for programs that register their plugins by hand.

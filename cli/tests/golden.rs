@@ -1,0 +1,189 @@
+//! Whole models made by other people's tools: the families known are clean in both formats and in both styles
+//! of config, all others are listed.
+
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests write files")]
+#![allow(clippy::print_stdout, reason = "tests say what they skip")]
+
+mod models;
+
+use models::{errors, folder_from, request, run, testdata};
+use scantling_core::check::Request;
+use scantling_core::report::Report;
+use serde_json::Value as Json;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+
+/// Families with an architecture, by `model_type`.
+const KNOWN: [&str; 3] = ["llama", "qwen2", "qwen3"];
+
+fn json(path: &Path) -> Json {
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+/// Folders, or files with a suffix, of a folder.
+fn entries(folder: &Path, suffix: &str) -> Vec<PathBuf> {
+    let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut paths: Vec<PathBuf> = paths.filter(|p| p.to_string_lossy().ends_with(suffix)).collect();
+    paths.sort();
+    assert!(!paths.is_empty(), "{}", folder.display());
+    paths
+}
+
+/// The model with its config in the style of transformers 4.
+fn older_config(folder: &Path) -> TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    for file in entries(folder, "") {
+        let name = file.file_name().unwrap();
+        if name != "config.json" && name != "config.v4.json" {
+            fs::copy(&file, copy.path().join(name)).unwrap();
+        }
+    }
+    fs::copy(folder.join("config.v4.json"), copy.path().join("config.json")).unwrap();
+    copy
+}
+
+/// The report on a Hugging Face folder, which is the same for both styles of config.
+fn both_styles(folder: &Path) -> Report {
+    let older = older_config(folder);
+    let [new, old] = [folder, older.path()].map(|f| run(f, &request()).report);
+    assert_eq!(errors(&new), errors(&old), "{}", folder.display());
+    assert_eq!(new.counts, old.counts, "{}", folder.display());
+    assert_eq!(new.model.architecture, old.model.architecture);
+    new
+}
+
+#[track_caller]
+fn clean(path: &Path, report: &Report, architecture: &str) {
+    assert_eq!(errors(report), [""; 0], "{}", path.display());
+    assert_eq!(report.model.architecture, Some(architecture), "{}", path.display());
+    assert_eq!(report.counts.expected, Some(report.counts.tensors), "{}", path.display());
+}
+
+/// What both formats of one model must agree on.
+#[track_caller]
+fn agree(path: &Path, hf: &Report, gguf: &Report) {
+    let counts = |r: &Report| (r.counts.logical, r.counts.embedding);
+    assert_eq!(counts(hf), counts(gguf), "{}", path.display());
+}
+
+/// A model of no known family: everything is listed, and that it was not checked is said.
+#[track_caller]
+fn listed(path: &Path, tensors: usize) {
+    let report = run(path, &request()).report;
+    assert_eq!((report.model.architecture, report.counts.tensors), (None, tensors), "{}", path.display());
+    assert!(report.findings.iter().any(|f| f.code.id == "architecture-unknown"), "{}", path.display());
+    assert!(report.unchecked.iter().any(|u| u.what == "the architecture"), "{}", path.display());
+    let rows = report.sections.iter().flat_map(|s| &s.rows).map(|r| r.tensors).sum::<usize>();
+    assert_eq!(rows, tensors, "{}", path.display());
+    let shown = run(path, &Request { must_check: false, ..request() }).report;
+    assert_eq!(errors(&shown), [""; 0], "{}", path.display());
+}
+
+fn exit_code(args: &[&str], path: &Path) -> Option<i32> {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_scantling"));
+    program.args(args).arg(path).output().unwrap().status.code()
+}
+
+#[test]
+fn the_small_models_are_clean_in_both_formats() {
+    for family in KNOWN {
+        let folder = testdata(&format!("{family}-tiny"));
+        let file = testdata(&format!("{family}-tiny.gguf"));
+        let (hf, gguf) = (both_styles(&folder), run(&file, &request()).report);
+        clean(&folder, &hf, family);
+        clean(&file, &gguf, family);
+        agree(&folder, &hf, &gguf);
+        assert_eq!(exit_code(&["check", "--data"], &folder), Some(0), "{family}");
+        assert_eq!(exit_code(&["check", "--data"], &file), Some(0), "{family}");
+        assert_eq!(exit_code(&["inspect"], &file), Some(0), "{family}");
+    }
+    let quantised = testdata("qwen3-q4_k_m.gguf");
+    clean(&quantised, &run(&quantised, &request()).report, "qwen3");
+}
+
+#[test]
+fn golden_folders_of_known_families_are_clean_and_the_others_listed() {
+    let Some(shared) = folder_from("SCANTLING_SHARED") else { return };
+    let mut known = 0;
+    for folder in entries(&shared.join("golden/models"), "") {
+        let family = json(&folder.join("config.json"))["model_type"].as_str().unwrap().to_owned();
+        let tensors = json(&folder.join("tensors.json")).as_array().unwrap().len();
+        if KNOWN.contains(&family.as_str()) {
+            let report = both_styles(&folder);
+            clean(&folder, &report, &family);
+            assert_eq!(report.counts.tensors, tensors);
+            known += 1;
+        } else {
+            listed(&folder, tensors);
+            listed(older_config(&folder).path(), tensors);
+            assert_eq!(exit_code(&["inspect"], &folder), Some(0), "{}", folder.display());
+            assert_eq!(exit_code(&["check"], &folder), Some(1), "{}", folder.display());
+        }
+    }
+    assert!(known >= 8, "{known}");
+}
+
+#[test]
+fn golden_gguf_files_of_known_families_are_clean_and_the_others_listed() {
+    let Some(shared) = folder_from("SCANTLING_SHARED") else { return };
+    let mut known = 0;
+    for file in entries(&shared.join("golden/gguf"), ".gguf") {
+        let facts = json(&file.with_extension("json"));
+        let family = facts["metadata"]["general.architecture"]["value"].as_str().unwrap();
+        let experts = facts["metadata"].get(format!("{family}.expert_count")).is_some();
+        let tensors = facts["tensors"].as_array().unwrap().len();
+        if !KNOWN.contains(&family) || experts {
+            listed(&file, tensors);
+            continue;
+        }
+        let report = run(&file, &request()).report;
+        clean(&file, &report, family);
+        assert_eq!(report.counts.tensors, tensors);
+        known += 1;
+        // Mistral is a llama in GGUF only; one file has no folder beside it.
+        let source = shared.join("golden/models").join(facts["source_model"].as_str().unwrap());
+        if source.exists() {
+            let hf = run(&source, &request()).report;
+            match hf.model.architecture {
+                Some(_) => agree(&file, &hf, &report),
+                None => assert_eq!(Some(hf.counts.stored), report.counts.logical, "{}", file.display()),
+            }
+        }
+    }
+    assert!(known >= 14, "{known}");
+}
+
+#[test]
+fn real_models_are_clean_or_listed() {
+    let Some(models) = folder_from("SCANTLING_MODELS") else { return };
+    let at = |name: &str| {
+        let path = models.join(name);
+        let there = path.exists();
+        if !there {
+            println!("skipped: {} is not there", path.display());
+        }
+        there.then_some(path)
+    };
+    if let Some(smollm2) = at("smollm2-135m-instruct-q4_1") {
+        let report = run(&smollm2, &request()).report;
+        clean(&smollm2, &report, "llama");
+        assert_eq!((report.counts.tensors, report.counts.logical), (272, Some(134_515_008)));
+        assert_eq!(exit_code(&["check", "--data"], &smollm2), Some(0));
+    }
+    if let Some(minilm) = at("minilm-l6-v2") {
+        listed(&minilm, 104);
+        assert_eq!(exit_code(&["inspect"], &minilm), Some(0));
+    }
+    if let Some(vocabularies) = at("ggml-vocab") {
+        for file in entries(&vocabularies, ".gguf") {
+            let report = run(&file, &Request { must_check: false, ..request() }).report;
+            assert_eq!((report.counts.tensors, errors(&report).len()), (0, 0), "{:?}", errors(&report));
+            assert!(report.model.special.as_deref().unwrap().contains("vocabulary"), "{}", file.display());
+            let tokens = report.vocabulary.and_then(|v| v.tokens);
+            assert!(tokens.is_some_and(|n| n > 20_000), "{}: {tokens:?}", file.display());
+            assert_eq!(exit_code(&["inspect"], &file), Some(0), "{}", file.display());
+        }
+    }
+}
