@@ -14,6 +14,10 @@
 //! The reader turns bytes into declarations and judges nothing that [`TensorIndex`] judges: sizes, bounds,
 //! overlaps, gaps and names are found there, alike for every format.
 
+// A reader meets files that strangers wrote: nothing in it may be able to panic.
+#![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![warn(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
+
 use scantling_core::bundle::{Bundle, Cursor, File, Folder};
 use scantling_core::codes;
 use scantling_core::config::{Config, MAX_CONFIG_BYTES};

@@ -62,6 +62,46 @@ pub fn safetensors(tensors: &[Named]) -> Vec<u8> {
     [&(header.len() as u64).to_le_bytes()[..], &header, &all].concat()
 }
 
+/// A `.gguf` file: the same tensors under that world's names, and the hyperparameters with them.
+pub fn gguf(tensors: &[Named]) -> Vec<u8> {
+    let text = |text: &str| [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat();
+    let number =
+        |key: &str, n: usize| [&text(key)[..], &4u32.to_le_bytes(), &(n as u32).to_le_bytes()].concat();
+    let mut file = b"GGUF".to_vec();
+    file.extend(3u32.to_le_bytes());
+    file.extend((tensors.len() as u64).to_le_bytes());
+    file.extend(4u64.to_le_bytes());
+    file.extend([&text("general.architecture")[..], &8u32.to_le_bytes(), &text("toymlp")].concat());
+    file.extend(number("toymlp.vocab_size", VOCAB));
+    file.extend(number("toymlp.embedding_length", HIDDEN));
+    file.extend(number("toymlp.block_count", LAYERS));
+    let mut all = Vec::new();
+    for (name, shape) in tensors {
+        let name =
+            name.replace("embed.", "token_embd.").replace("head.", "output.").replace("layers.", "blk.");
+        file.extend(text(&name.replace("up.", "ffn_up.").replace("down.", "ffn_down.")));
+        file.extend((shape.len() as u32).to_le_bytes());
+        // Innermost axis first; type 0 is F32.
+        shape.iter().rev().for_each(|&axis| file.extend((axis as u64).to_le_bytes()));
+        file.extend(0u32.to_le_bytes());
+        file.extend((all.len() as u64).to_le_bytes());
+        all.extend(data(shape));
+        all.resize(all.len().next_multiple_of(32), 0);
+    }
+    file.resize(file.len().next_multiple_of(32), 0);
+    file.extend(all);
+    file
+}
+
+/// The model in each format: file name and bytes.
+pub fn in_every_format(tensors: &[Named]) -> [(&'static str, Vec<u8>); 3] {
+    [
+        ("model.toytensors", toytensors(tensors)),
+        ("model.safetensors", safetensors(tensors)),
+        ("model.gguf", gguf(tensors)),
+    ]
+}
+
 /// Writes a weight file and its config into a folder.
 pub fn write(folder: &Path, name: &str, weights: &[u8]) {
     let config = format!(

@@ -17,9 +17,9 @@ fn open(bytes: Vec<u8>) -> Result<Box<dyn WeightSource>> {
 }
 
 /// Writes a model to a folder and checks all of it.
-fn check(weights: &[u8]) -> Report {
+fn check_as(name: &str, weights: &[u8]) -> Report {
     let folder = tempfile::tempdir().unwrap();
-    model::write(folder.path(), "model.toytensors", weights);
+    model::write(folder.path(), name, weights);
     let request = Request {
         parts: Part::ALL.to_vec(),
         architecture: None,
@@ -29,6 +29,10 @@ fn check(weights: &[u8]) -> Report {
     };
     let registry = Registry::linked().unwrap();
     check::run(&registry, folder.path(), &request, &Silent).unwrap().report
+}
+
+fn check(weights: &[u8]) -> Report {
+    check_as("model.toytensors", weights)
 }
 
 /// Findings that are errors, as a person reads them, with what follows from each.
@@ -45,14 +49,17 @@ fn both_are_registered() {
     assert_eq!(registry.code("toytensors-header").unwrap().part, Part::Container);
 }
 
+/// Format and architecture know nothing of each other.
 #[test]
-fn a_good_file_is_clean() {
-    let report = check(&toytensors(&tensors()));
-    assert_eq!(errors(&report), [""; 0]);
-    assert_eq!(report.container.format, "toytensors v1");
-    assert_eq!(report.model.architecture, Some("toymlp"));
-    assert_eq!(report.counts.expected, Some(6));
-    assert_eq!(report.counts.stored, 2 * 20 + 4 * 64);
+fn a_good_model_is_clean_in_every_format() {
+    for (name, weights) in model::in_every_format(&tensors()) {
+        let report = check_as(name, &weights);
+        assert_eq!(errors(&report), [""; 0], "{name}");
+        assert_eq!(report.model.architecture, Some("toymlp"), "{name}");
+        assert_eq!(report.counts.expected, Some(6), "{name}");
+        assert_eq!(report.counts.stored, 2 * 20 + 4 * 64, "{name}");
+    }
+    assert_eq!(check(&toytensors(&tensors())).container.format, "toytensors v1");
 }
 
 #[test]
@@ -105,17 +112,20 @@ fn a_cut_in_the_data_names_the_tensor_and_one_in_the_header_the_byte() {
 #[test]
 fn no_change_of_a_byte_panics() {
     let whole = toytensors(&tensors());
+    let mut opened = 0;
     for at in 0..whole.len() {
         for value in [0, 1, 0x7f, 0x80, 0xff] {
             let mut changed = whole.clone();
             changed[at] = value;
             if let Ok(source) = open(changed) {
+                opened += 1;
                 for tensor in source.tensors().tensors() {
                     let _ = source.bytes(tensor);
                 }
             }
         }
     }
+    assert!(opened > whole.len());
 }
 
 #[test]
