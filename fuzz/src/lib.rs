@@ -2,6 +2,7 @@
 //!
 //! - [`targets`]: one function of bytes for each way in. None may panic, whatever the bytes.
 //! - [`seeds`]: small good files, built here, and whatever lies in `testdata`.
+//! - [`folder`]: several files as one run of bytes.
 //! - [`mutate`]: how inputs are made of them.
 //! - [`outcome`]: what an input led to, so that inputs with new outcomes can be told and kept.
 //!
@@ -10,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod folder;
 pub mod mutate;
 pub mod outcome;
 pub mod seeds;

@@ -12,6 +12,7 @@ mod run;
 use clap::Parser;
 use run::{Limits, Summary};
 use scantling_fuzz::targets::{self, TARGETS, Target};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -74,7 +75,8 @@ fn main() -> ExitCode {
         record: arguments.record,
     };
     let mut failed = false;
-    for target in chosen {
+    let mut codes = BTreeSet::new();
+    for target in &chosen {
         let summary = match run::run(target, &limits) {
             Ok(summary) => summary,
             Err(e) => {
@@ -84,16 +86,21 @@ fn main() -> ExitCode {
         };
         print(target, &summary);
         failed |= !summary.caught.is_empty();
+        codes.extend(summary.codes);
     }
+    let all = targets::registry().codes();
+    let unmet: Vec<&str> = all.iter().map(|code| code.id).filter(|id| !codes.contains(id)).collect();
+    println!("codes met    {} of {}; not met: {}", codes.len(), all.len(), unmet.join(", "));
     ExitCode::from(u8::from(failed))
 }
 
 fn print(target: &Target, summary: &Summary) {
-    let Summary { inputs, seconds, outcomes, kept, caught } = summary;
+    let Summary { inputs, seconds, outcomes, kept, caught, codes } = summary;
     println!(
-        "{:<12} {inputs:>10} inputs  {:>8.0}/s  {outcomes:>7} outcomes  {kept:>5} kept  {} caught",
+        "{:<12} {inputs:>10} inputs  {:>8.0}/s  {outcomes:>7} outcomes  {:>3} codes  {kept:>5} kept  {} caught",
         target.name,
         *inputs as f64 / seconds.max(1e-9),
+        codes.len(),
         caught.len()
     );
     for caught in caught {

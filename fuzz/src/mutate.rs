@@ -31,7 +31,7 @@ pub const MAX_LEN: usize = 64 * 1024;
 const BYTES: [u8; 17] = *b"\x00\x01\x02\x7f\x80\xff\xfe0919-.,\"{}";
 
 /// Words that the readers look for.
-const WORDS: [&str; 76] = [
+const WORDS: [&str; 79] = [
     // safetensors and its index
     "data_offsets",
     "dtype",
@@ -51,6 +51,9 @@ const WORDS: [&str; 76] = [
     "I64",
     "model-00001-of-00002.safetensors",
     "model-00002-of-00002.safetensors",
+    "model.safetensors.index.json",
+    "<<model.safetensors>>",
+    "<<config.json>>",
     "../",
     // config.json
     "model_type",

@@ -10,12 +10,18 @@ use scantling_core::finding::Finding;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     features: Vec<u64>,
+    codes: Vec<&'static str>,
 }
 
 impl Outcome {
     /// Each thing that happened, once, in no particular order.
     pub fn features(&self) -> &[u64] {
         &self.features
+    }
+
+    /// The codes of the findings, each once.
+    pub fn codes(&self) -> &[&'static str] {
+        &self.codes
     }
 
     /// One number for all of it.
@@ -42,6 +48,9 @@ impl Outcome {
     /// Adds a finding and what follows from it. Its text is made as well, as a program would.
     pub fn finding(&mut self, finding: &Finding) {
         std::hint::black_box(finding.to_string());
+        if !self.codes.contains(&finding.code.id) {
+            self.codes.push(finding.code.id);
+        }
         let place = &finding.place;
         let filled = [
             place.file.is_some(),

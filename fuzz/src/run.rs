@@ -4,7 +4,7 @@ use crate::caught::{kind, minimise, observe};
 use scantling_fuzz::mutate::{MAX_LEN, Rng, mutate};
 use scantling_fuzz::outcome::{Outcome, hash_of};
 use scantling_fuzz::targets::Target;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::PathBuf;
@@ -47,6 +47,8 @@ pub struct Summary {
     pub seconds: f64,
     /// Sets of things that an input led to, each counted once.
     pub outcomes: usize,
+    /// Codes of findings that were met.
+    pub codes: BTreeSet<&'static str>,
     /// Inputs that were kept since they led to something new.
     pub kept: usize,
     /// One input for each fault.
@@ -62,6 +64,7 @@ struct Shared<'a> {
     limits: &'a Limits,
     start: Instant,
     outcomes: Mutex<HashSet<u64>>,
+    codes: Mutex<BTreeSet<&'static str>>,
     kept: AtomicU64,
     caught: Mutex<BTreeMap<String, Caught>>,
 }
@@ -88,6 +91,7 @@ pub fn run(target: &'static Target, limits: &Limits) -> io::Result<Summary> {
         limits,
         start: Instant::now(),
         outcomes: Mutex::default(),
+        codes: Mutex::default(),
         kept: AtomicU64::new(0),
         caught: Mutex::default(),
     };
@@ -123,6 +127,7 @@ pub fn run(target: &'static Target, limits: &Limits) -> io::Result<Summary> {
         inputs,
         seconds: shared.start.elapsed().as_secs_f64(),
         outcomes: lock(&shared.outcomes).len(),
+        codes: std::mem::take(&mut *lock(&shared.codes)),
         kept: shared.kept.load(Ordering::Relaxed) as usize,
         caught,
     })
@@ -193,13 +198,14 @@ impl Corpus {
 
     /// Whether an outcome has anything in it that none before had; a new set of known things counts as long as
     /// there is room.
-    fn is_new(&mut self, outcome: &Outcome, all: &Mutex<HashSet<u64>>) -> bool {
+    fn is_new(&mut self, outcome: &Outcome, shared: &Shared<'_>) -> bool {
         let mut new = false;
         for feature in outcome.features() {
             new |= self.features.insert(*feature);
         }
         if self.outcomes.len() < OUTCOMES && self.outcomes.insert(outcome.hash()) {
-            lock(all).insert(outcome.hash());
+            lock(&shared.outcomes).insert(outcome.hash());
+            lock(&shared.codes).extend(outcome.codes());
             new |= self.inputs.len() < KEPT;
         }
         new
@@ -259,7 +265,7 @@ fn work(shared: &Shared<'_>, watched: &Watched, number: u64) -> io::Result<()> {
             watched.excused.store(true, Ordering::Relaxed);
             shared.catch(what, &input)?;
             watched.excused.store(false, Ordering::Relaxed);
-        } else if corpus.is_new(&seen.outcome, &shared.outcomes) && !seed {
+        } else if corpus.is_new(&seen.outcome, shared) && !seed {
             shared.kept.fetch_add(1, Ordering::Relaxed);
             corpus.keep(&mut rng, &input);
         }

@@ -1,5 +1,6 @@
 //! One function of bytes for each way in. None may panic, whatever the bytes, and each looks at all that it gets.
 
+use crate::folder;
 use crate::mutate;
 use crate::outcome::Outcome;
 use crate::seeds;
@@ -40,15 +41,7 @@ pub static TARGETS: [Target; 5] = [
     },
     Target { name: "gguf", run: gguf, seeds: seeds::gguf, repair: |_| {} },
     Target { name: "gguf_model", run: gguf_model, seeds: seeds::gguf_model, repair: |_| {} },
-    Target {
-        name: "index_config",
-        run: index_config,
-        seeds: seeds::index_config,
-        repair: |input| {
-            let (_, _, shard) = split(input);
-            mutate::repair_header(input, shard);
-        },
-    },
+    Target { name: "index_config", run: index_config, seeds: seeds::index_config, repair: folder::repair },
     Target { name: "tokenizer", run: tokenizer, seeds: seeds::tokenizer, repair: |_| {} },
 ];
 
@@ -86,35 +79,30 @@ pub fn gguf_model(input: &[u8]) -> Outcome {
     outcome
 }
 
-/// The input is an index, a config and a shard, parted by zero bytes: opened as a folder, listed, and all of it
-/// checked. Without an index the shard is a model by itself. An index that names a second shard gets the
-/// same one twice.
+/// The input is a folder (see [`folder`]): opened as one, listed, and all of it checked. A folder that cannot be
+/// opened is opened by each of its files instead.
 pub fn index_config(input: &[u8]) -> Outcome {
-    let (index, config, shard) = split(input);
-    let (index, config, shard) =
-        (input.get(..index), input.get(index.saturating_add(1)..config), input.get(shard..));
-    let (index, config) = (index.unwrap_or_default(), config.unwrap_or_default());
-    let shard: Arc<[u8]> = Arc::from(shard.unwrap_or_default());
-    let mut files: BTreeMap<String, Arc<[u8]>> = BTreeMap::new();
-    if index.is_empty() {
-        files.insert("model.safetensors".to_owned(), shard);
-    } else {
-        if index.windows(5).any(|w| w == b"00002") {
-            files.insert(seeds::SHARD_2.to_owned(), shard.clone());
-        }
-        files.insert(seeds::SHARD_1.to_owned(), shard);
-        files.insert("model.safetensors.index.json".to_owned(), Arc::from(index));
-    }
-    if !config.is_empty() {
-        files.insert("config.json".to_owned(), Arc::from(config));
-    }
+    let files: BTreeMap<String, Arc<[u8]>> =
+        folder::files(input).map(|(name, content)| (name, Arc::from(content))).collect();
+    let files = Arc::new(files);
+    let memory = Folder::Memory(files.clone());
     let mut outcome = Outcome::default();
-    match registry().open_folder("model", Folder::Memory(Arc::new(files))) {
+    let mut look_at = |opened: Result<Box<dyn WeightSource>>| match opened {
         Ok(source) => {
             list(source.as_ref(), &mut outcome);
             examine(source.as_ref(), &Part::ALL, &mut outcome);
+            true
         }
-        Err(e) => outcome.error(&e),
+        Err(e) => {
+            outcome.error(&e);
+            false
+        }
+    };
+    if !look_at(registry().open_folder("model", memory.clone())) {
+        for name in files.keys().take(8) {
+            let bundle = Bundle::in_folder(memory.clone(), name);
+            look_at(bundle.and_then(|bundle| registry().open_bundle(&bundle)));
+        }
     }
     outcome
 }
@@ -140,14 +128,6 @@ pub fn tokenizer(input: &[u8]) -> Outcome {
         Err(e) => outcome.error(&e),
     }
     outcome
-}
-
-/// Where the index ends, where the config ends, and where the shard begins.
-fn split(input: &[u8]) -> (usize, usize, usize) {
-    let mut zeros = input.iter().enumerate().filter(|(_, b)| **b == 0).map(|(at, _)| at);
-    let index = zeros.next().unwrap_or(input.len());
-    let config = zeros.next().unwrap_or(input.len());
-    (index, config, config.saturating_add(1).min(input.len()))
 }
 
 fn open_file(name: &str, input: &[u8]) -> Result<Box<dyn WeightSource>> {

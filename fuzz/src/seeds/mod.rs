@@ -1,11 +1,13 @@
 //! Good inputs to begin with: small files of every kind, built here, and whatever lies in `testdata`.
 
+mod folders;
 pub mod gguf;
 pub mod safetensors;
 mod text;
 
 use crate::mutate::MAX_LEN;
 use crate::targets::registry;
+pub use folders::index_config;
 use gguf::Gguf;
 use safetensors::{Tensor, file, with_header};
 use scantling_core::config::Config;
@@ -172,33 +174,6 @@ pub fn gguf_model() -> Vec<Vec<u8>> {
     }
     seeds.push(Gguf::new().file(&every_type(|d| d.ggml_id().is_some())));
     seeds.extend(testdata(".gguf"));
-    seeds
-}
-
-/// Inputs for the target `index_config`: an index, a config and a shard, parted by zero bytes.
-pub fn index_config() -> Vec<Vec<u8>> {
-    let join = |index: &str, config: &str, shard: &[u8]| {
-        [index.as_bytes(), b"\0", config.as_bytes(), b"\0", shard].concat()
-    };
-    let mut seeds = Vec::new();
-    for family in FAMILIES {
-        // Layers cost time with every input made of them: one family has two, to be held against each other.
-        let sizes = if family == "qwen3" { TINY } else { Sizes { layers: 1, ..TINY } };
-        let all = tensors(family, sizes, Dialect::Hf, DType::BF16, DType::BF16);
-        let names: Vec<&str> = all.iter().map(|(name, _, _)| name.as_str()).collect();
-        let weights = file(&all, &[("format", "pt")]);
-        seeds.push(join("", &config(family, sizes, ""), &weights));
-        seeds.push(join(&index(&names, &[]), &config(family, sizes, text::ROPE_PARAMETERS), &weights));
-        let (first, second) = names.split_at(names.len() / 2);
-        seeds.push(join(&index(first, second), &config(family, sizes, text::ROPE_SCALING), &weights));
-        let nested = format!(r#"{{"model_type":"a","text_config":{}}}"#, config(family, sizes, ""));
-        let tied: Vec<Tensor> = all.iter().filter(|t| t.0 != "lm_head.weight").cloned().collect();
-        seeds.push(join("", &nested, &file(&tied, &[])));
-        let types = [DType::F32, DType::F16, DType::F8_E4M3, DType::F4, DType::I32, DType::F64];
-        let mixed = all.iter().zip(types.iter().cycle());
-        let mixed: Vec<Tensor> = mixed.map(|((n, _, s), d)| (n.clone(), *d, s.clone())).collect();
-        seeds.push(join("", &config(family, sizes, text::QUANTIZATION), &file(&mixed, &[])));
-    }
     seeds
 }
 

@@ -8,6 +8,9 @@ pub const ROPE_PARAMETERS: &str = r#""rope_parameters":{"rope_theta":500000.0,"r
 /// Rotary settings as older configs have them.
 pub const ROPE_SCALING: &str = r#""rope_theta":10000.0,"rope_scaling":{"type":"yarn","factor":4,"original_max_position_embeddings":16},"#;
 
+/// Two bases for the rotary frequencies.
+pub const TWO_BASES: &str = r#""rope_theta":10000.0,"rope_parameters":{"rope_theta":500000.0},"#;
+
 /// How weights are packed.
 pub const QUANTIZATION: &str =
     r#""quantization_config":{"quant_method":"fp8","bits":8,"weight_block_size":[128,128]},"#;
