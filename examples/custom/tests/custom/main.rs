@@ -6,3 +6,4 @@ use scantling_cli as _;
 
 mod model;
 mod plugins;
+mod program;
