@@ -1,21 +1,33 @@
 //! What an input led to, boiled down to numbers.
 //!
-//! There is no instrumentation: an input counts as new if it leads to messages or findings, or a set of them,
-//! that no input before it led to. Numbers and names from the input are left out, as far as they can be told.
+//! There is no instrumentation: an input counts as new if it leads to messages or findings, or a set of
+//! findings, that no input before it led to. Numbers and names from the input are left out, as far as they can be
+//! told; where they cannot, whoever keeps count has to stop counting at some point, kind by kind.
 
 use scantling_core::error::Error;
 use scantling_core::finding::Finding;
 
+/// Something that an input led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Feature {
+    /// What kind of thing it is.
+    pub kind: u64,
+    /// Which one of the kind.
+    pub which: u64,
+    /// Whether the kind has few of them, none of which is made of the input's own words.
+    pub plain: bool,
+}
+
 /// What an input led to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    features: Vec<u64>,
+    features: Vec<Feature>,
     codes: Vec<&'static str>,
 }
 
 impl Outcome {
     /// Each thing that happened, once, in no particular order.
-    pub fn features(&self) -> &[u64] {
+    pub fn features(&self) -> &[Feature] {
         &self.features
     }
 
@@ -24,25 +36,35 @@ impl Outcome {
         &self.codes
     }
 
-    /// One number for all of it.
+    /// One number for the set of all that is plain.
     pub fn hash(&self) -> u64 {
-        let mut sorted = self.features.clone();
+        let mut sorted: Vec<u64> = self.features.iter().filter(|f| f.plain).map(|f| f.which).collect();
         sorted.sort_unstable();
         sorted.iter().fold(FNV_START, |hash, feature| fnv(hash, &feature.to_le_bytes()))
     }
 
-    /// Adds something that happened, as a kind and a word.
-    pub fn add(&mut self, kind: &str, what: &str) {
-        let hash = fnv(fnv(fnv(FNV_START, kind.as_bytes()), b"\0"), what.as_bytes());
-        if !self.features.contains(&hash) {
-            self.features.push(hash);
+    fn push(&mut self, kind: &str, what: &[u8], plain: bool) {
+        let kind = fnv(fnv(FNV_START, kind.as_bytes()), &[u8::from(plain)]);
+        let feature = Feature { kind, which: fnv(kind, what), plain };
+        if !self.features.contains(&feature) {
+            self.features.push(feature);
         }
+    }
+
+    /// Adds something that happened, as a kind and a word of ours.
+    pub fn add(&mut self, kind: &str, what: &str) {
+        self.push(kind, what.as_bytes(), true);
+    }
+
+    /// Adds something that happened, as a kind and words that may come from the input.
+    pub fn add_text(&mut self, kind: &str, what: &str) {
+        self.push(kind, what.as_bytes(), false);
     }
 
     /// Adds how many there were of something, to the nearest power of two.
     pub fn count(&mut self, kind: &str, n: u64) {
-        let size = [u64::BITS.saturating_sub(n.leading_zeros()) as u8];
-        self.add(kind, std::str::from_utf8(&size).unwrap_or_default());
+        let size = u64::BITS.saturating_sub(n.leading_zeros());
+        self.push(kind, &size.to_le_bytes(), false);
     }
 
     /// Adds a finding and what follows from it. Its text is made as well, as a program would.
@@ -63,7 +85,7 @@ impl Outcome {
         let filled: String = filled.iter().map(|&there| if there { '1' } else { '0' }).collect();
         self.add(finding.code.id, &filled);
         self.add(finding.code.id, finding.severity.word());
-        self.add(finding.code.id, &shape(&finding.message));
+        self.add_text(finding.code.id, &shape(&finding.message));
         finding.symptoms.iter().for_each(|symptom| self.finding(symptom));
     }
 
@@ -73,9 +95,9 @@ impl Outcome {
         match error {
             Error::Io { doing, source, .. } => self.add("io", &format!("{doing} {:?}", source.kind())),
             Error::Malformed { findings } => findings.iter().for_each(|f| self.finding(f)),
-            Error::Foreign { what, .. } => self.add("foreign", &shape(what)),
-            Error::Limit { what, .. } => self.add("limit", &shape(what)),
-            Error::Usage(what) => self.add("usage", &shape(what)),
+            Error::Foreign { what, .. } => self.add_text("foreign", &shape(what)),
+            Error::Limit { what, .. } => self.add_text("limit", &shape(what)),
+            Error::Usage(what) => self.add_text("usage", &shape(what)),
             _ => self.add("error", "of a new kind"),
         }
     }

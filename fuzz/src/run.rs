@@ -2,9 +2,9 @@
 
 use crate::caught::{kind, minimise, observe};
 use scantling_fuzz::mutate::{MAX_LEN, Rng, mutate};
-use scantling_fuzz::outcome::{Outcome, hash_of};
+use scantling_fuzz::outcome::{Feature, Outcome, hash_of};
 use scantling_fuzz::targets::Target;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::PathBuf;
@@ -178,6 +178,8 @@ impl Shared<'_> {
 
 /// Most inputs that one worker keeps.
 const KEPT: usize = 4096;
+/// Features of one kind that count as new; after so many they are the input's own words.
+const OF_A_KIND: usize = 64;
 /// Most outcomes that one worker remembers.
 const OUTCOMES: usize = 1 << 20;
 
@@ -186,14 +188,22 @@ struct Corpus {
     inputs: Vec<Vec<u8>>,
     /// How many of them are seeds, which are never given up.
     seeds: usize,
-    features: HashSet<u64>,
+    features: HashSet<Feature>,
+    /// How many features of each kind were met.
+    kinds: HashMap<u64, usize>,
     outcomes: HashSet<u64>,
 }
 
 impl Corpus {
     fn new(seeds: Vec<Vec<u8>>) -> Corpus {
         let count = seeds.len();
-        Corpus { inputs: seeds, seeds: count, features: HashSet::new(), outcomes: HashSet::new() }
+        Corpus {
+            inputs: seeds,
+            seeds: count,
+            features: HashSet::new(),
+            kinds: HashMap::new(),
+            outcomes: HashSet::new(),
+        }
     }
 
     /// Whether an outcome has anything in it that none before had; a new set of known things counts as long as
@@ -201,7 +211,11 @@ impl Corpus {
     fn is_new(&mut self, outcome: &Outcome, shared: &Shared<'_>) -> bool {
         let mut new = false;
         for feature in outcome.features() {
-            new |= self.features.insert(*feature);
+            let met = self.kinds.entry(feature.kind).or_insert(0);
+            if *met < OF_A_KIND && self.features.insert(*feature) {
+                *met += 1;
+                new = true;
+            }
         }
         if self.outcomes.len() < OUTCOMES && self.outcomes.insert(outcome.hash()) {
             lock(&shared.outcomes).insert(outcome.hash());

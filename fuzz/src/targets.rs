@@ -146,7 +146,7 @@ fn one_file(name: &str, input: &[u8]) -> Outcome {
 
 /// Asks a source for everything it can tell.
 fn list(source: &dyn WeightSource, outcome: &mut Outcome) {
-    outcome.add("format", &source.format());
+    outcome.add_text("format", &source.format());
     outcome.add("dialect", &format!("{:?}", source.dialect()));
     outcome.count("files", source.files().len() as u64);
     source.facts().iter().for_each(|(fact, _)| outcome.add("fact", fact));
@@ -156,7 +156,7 @@ fn list(source: &dyn WeightSource, outcome: &mut Outcome) {
         outcome.count("axes", tensor.shape.len() as u64);
         outcome.count("elements", tensor.elements());
         if let Some(dtype) = tensor.dtype.known() {
-            outcome.add("type", dtype.name());
+            outcome.add_text("type", dtype.name());
         }
         assert!(source.tensors().get(&tensor.name).is_some(), "a listed tensor is found by its name");
         match source.bytes(tensor) {
@@ -170,7 +170,7 @@ fn list(source: &dyn WeightSource, outcome: &mut Outcome) {
     metadata(source.metadata(), outcome);
     match source.config() {
         Ok(Some(config)) => {
-            outcome.add("config", config.family().unwrap_or_default().get(..8).unwrap_or_default());
+            outcome.add_text("config", config.family().unwrap_or_default().get(..8).unwrap_or_default());
             outcome.count("classes", config.classes().len() as u64);
             metadata(config.entries(), outcome);
             config.findings().iter().for_each(|finding| outcome.finding(finding));
@@ -191,7 +191,7 @@ fn metadata(metadata: &Metadata, outcome: &mut Outcome) {
     outcome.count("keys", metadata.len() as u64);
     for entry in metadata.entries() {
         std::hint::black_box(entry.value.to_string());
-        outcome.add("kind", entry.value.kind());
+        outcome.add_text("kind", entry.value.kind());
         visit(&entry.value, &mut VISITED.clone(), 0, outcome);
     }
 }
@@ -201,7 +201,7 @@ fn visit(value: &Value, budget: &mut usize, depth: u64, outcome: &mut Outcome) {
     let Value::List(list) = value else { return };
     outcome.count("depth", depth);
     let kind = list.kind();
-    outcome.add("list of", kind.get(..8).unwrap_or(kind));
+    outcome.add_text("list of", kind.get(..8).unwrap_or(kind));
     let mut inner = Vec::new();
     let visited = list.visit(&mut |_, item| {
         if *budget == 0 {

@@ -53,6 +53,7 @@ fn single_files(family: &str, sizes: Sizes, all: &[Tensor]) -> Vec<Vec<u8>> {
         model(&format!(r#"{{"model_type":"a","text_config":{plain}}}"#), &tied),
         model(&config(family, sizes, text::QUANTIZATION), &mixed),
         model(&config(family, sizes, text::QUANTIZATION), all),
+        model(&plain, &mixed),
         model(&plain, &retyped),
         model(&plain, &prefixed),
         model(&plain, &packed),
@@ -81,6 +82,7 @@ fn shards(family: &str, sizes: Sizes, all: &[Tensor]) -> Vec<Vec<u8>> {
     vec![
         join(&[config, map, first, second]),
         join(&[config, map, first]),
+        join(&[config, (INDEX, br#"{"weight_map":{"a":"../a.safetensors","b":"b"}}"#), first]),
         join(&[config, swapped, first, second]),
         join(&[config, first, second]),
         join(&[config, second]),
@@ -94,15 +96,17 @@ fn shards(family: &str, sizes: Sizes, all: &[Tensor]) -> Vec<Vec<u8>> {
 fn split_gguf(family: &str, sizes: Sizes) -> Vec<Vec<u8>> {
     let all = tensors(family, sizes, Dialect::Gguf, DType::F16, DType::F32);
     let (one, two) = all.split_at(all.len() / 2);
-    let split = |file: Gguf, no: u16| {
+    let split = |file: Gguf, no: u16, tensors: usize| {
         let file = file.u16("split.no", no).u16("split.count", 2);
-        file.i32("split.tensors.count", all.len() as i32)
+        file.i32("split.tensors.count", tensors as i32)
     };
-    let one = split(byte_pairs(gguf_of(family, sizes, Gguf::new())), 0).file(one);
-    let two = split(Gguf::new(), 1).file(two);
+    let one = split(byte_pairs(gguf_of(family, sizes, Gguf::new())), 0, all.len()).file(one);
+    let miscounted = split(Gguf::new(), 1, 99).file(two);
+    let two = split(Gguf::new(), 1, all.len()).file(two);
     let (first, second) = ("m-00001-of-00002.gguf", "m-00002-of-00002.gguf");
     vec![
         join(&[(first, &one), (second, &two)]),
+        join(&[(first, &one), (second, &miscounted)]),
         join(&[(first, &one)]),
         join(&[(second, &one), (first, &two)]),
         join(&[(first, &one), (second, b"GGUF")]),

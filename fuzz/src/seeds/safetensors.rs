@@ -31,8 +31,13 @@ pub fn with_header(header: &str, data: &[u8]) -> Vec<u8> {
     [&(header.len() as u64).to_le_bytes()[..], &header, data].concat()
 }
 
-/// Bytes of a tensor: none of them makes a number that is not finite in any type.
+/// Bytes of a tensor: none of them makes a number that is not finite in any type, and those of F32 are the same
+/// numbers as those of BF16.
 pub fn pattern(dtype: DType, shape: &[usize]) -> Vec<u8> {
     let len = dtype.byte_len(shape).map_or(0, |len| len as usize);
-    (0..len).map(|i| [0, 1, 2, 3][i % 4]).collect()
+    let byte = |i: usize| [0, 1, 2, 3][i % 4];
+    match dtype {
+        DType::F32 => (0..len / 2).step_by(2).flat_map(|i| [0, 0, byte(i), byte(i + 1)]).collect(),
+        _ => (0..len).map(byte).collect(),
+    }
 }
