@@ -1,0 +1,10 @@
+//! Plugins from outside scantling's tree, one module each.
+//!
+//! A program gets them by naming this crate (`use custom as _;`): each registers itself, but the linker drops a
+//! crate that no code names.
+
+mod toymlp;
+mod toytensors;
+
+pub use toymlp::TOYMLP;
+pub use toytensors::TOYTENSORS;
