@@ -77,6 +77,14 @@ pub(super) fn explain(
     findings
 }
 
+/// `layer 2 is`, `layers 2–5 are`.
+fn which_layers(layers: &[usize]) -> String {
+    match layers {
+        [one] => format!("layer {one} is"),
+        several => format!("layers {} are", tables::ranges(several)),
+    }
+}
+
 struct Explainer<'a> {
     table: &'a TensorTable,
     source: &'a dyn WeightSource,
@@ -158,7 +166,7 @@ impl Explainer<'_> {
                 differences.missing.drain(..).partition(|m| m.row.layer.is_some_and(|l| whole.contains(&l)));
             differences.missing = rest;
             let list: Vec<usize> = whole.into_iter().collect();
-            let message = format!("layers {} are missing ({} tensors)", tables::ranges(&list), gone.len());
+            let message = format!("{} missing ({} tensors)", which_layers(&list), gone.len());
             let f = Finding::new(&LAYERS_MISSING, message).tensor(gone.first().map_or("", |m| &m.name));
             let held = self.table.layers().saturating_sub(list.len());
             let f = f.versus(format!("{} layers", self.table.layers()), format!("{held}"));
@@ -174,8 +182,7 @@ impl Explainer<'_> {
             let numbers: BTreeSet<usize> =
                 extra.iter().filter_map(|t| Some(self.layer_of(&t.name)?.0)).collect();
             let list: Vec<usize> = numbers.into_iter().collect();
-            let message =
-                format!("layers {} are not in the config ({} tensors)", tables::ranges(&list), extra.len());
+            let message = format!("{} not in the config ({} tensors)", which_layers(&list), extra.len());
             let f = Finding::new(&LAYERS_EXTRA, message).tensor(extra.first().map_or("", |t| &t.name));
             let f = f.versus(format!("layers 0–{}", layers.saturating_sub(1)), tables::ranges(&list));
             let f = f.advice("correct the number of layers in the config, or remove the tensors");

@@ -58,6 +58,14 @@ pub struct Request {
     pub must_check: bool,
 }
 
+/// Everything but the values, held strictly.
+impl Default for Request {
+    fn default() -> Request {
+        let parts = Part::ALL.into_iter().filter(|p| *p != Part::Data).collect();
+        Request { parts, architecture: None, config: None, identity: true, must_check: true }
+    }
+}
+
 impl Request {
     /// Whether a part is wanted.
     pub fn wants(&self, part: Part) -> bool {
