@@ -1,11 +1,23 @@
-//! Numeric backends: what an op means stands in core, a kernel may only be faster.
+//! Numeric backends: what an op means stands in [`ops`], a kernel may only be faster.
 
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::matrix::{Matrix, Rows, RowsBuf, RowsMut};
+use crate::ops::{self, Activation, Attending, Linear, Rotation, Routing};
 use crate::quant::{self, DecodeError};
 
+/// Forwards an op to the kernel inherited from, or to its definition.
+macro_rules! inherited {
+    ($self:ident.$op:ident($($arg:expr),*) or $definition:expr) => {
+        match $self.base() {
+            Some(base) => base.$op($($arg),*),
+            None => $definition,
+        }
+    };
+}
+
 /// A numeric backend. Ops that are not overridden are inherited from [`base`](Self::base), or mean what the
-/// definition in core says.
+/// definition in [`ops`] says. A default body is compiled for each backend, so one that overrides
+/// [`dot`](Self::dot) alone speeds up every product.
 pub trait Kernel: Send + Sync {
     /// Its name, with that of any kernel it wraps: `rayon+avx2`.
     fn name(&self) -> String;
@@ -15,27 +27,212 @@ pub trait Kernel: Send + Sync {
         None
     }
 
-    /// Widens stored blocks to f32: `raw` holds whole blocks of `dtype`, `out` one number for each value in
-    /// them. The definition is [`quant::decode`].
+    /// Widens stored blocks to f32; see [`quant::decode`].
     fn decode(&self, dtype: DType, raw: &[u8], out: &mut [f32]) -> Result<(), DecodeError> {
-        match self.base() {
-            Some(base) => base.decode(dtype, raw, out),
-            None => quant::decode(dtype, raw, out),
-        }
+        inherited!(self.decode(dtype, raw, out) or quant::decode(dtype, raw, out))
+    }
+
+    /// Σ w·x over one stored row; see [`ops::dot`].
+    fn dot(&self, dtype: DType, w: &[u8], x: &[f32]) -> f32 {
+        inherited!(self.dot(dtype, w, x) or ops::dot(dtype, w, x))
+    }
+
+    /// A product with a stored matrix; see [`ops::matmul`].
+    fn matmul(&self, linear: Linear<'_>, x: Rows<'_>, out: RowsMut<'_>) {
+        inherited!(self.matmul(linear, x, out) or
+            ops::matmul_by(linear, x, out, |dtype, w, x| self.dot(dtype, w, x)))
+    }
+
+    /// Several products with one input, which a kernel may prepare once. The same as one [`matmul`](Self::matmul)
+    /// after the other.
+    fn matmuls(&self, linears: &[Linear<'_>], x: Rows<'_>, outs: Vec<RowsMut<'_>>) {
+        inherited!(self.matmuls(linears, x, outs) or
+            linears.iter().zip(outs).for_each(|(linear, out)| self.matmul(*linear, x, out)))
+    }
+
+    /// Rows of a stored matrix, widened; see [`ops::embed`].
+    fn embed(&self, w: Matrix<'_>, ids: &[u32], out: RowsMut<'_>) {
+        inherited!(self.embed(w, ids, out) or ops::embed(w, ids, out))
+    }
+
+    /// See [`ops::rms_norm`].
+    fn rms_norm(&self, x: RowsMut<'_>, weight: &[f32], eps: f32) {
+        inherited!(self.rms_norm(x, weight, eps) or ops::rms_norm::<f32>(x, weight, eps))
+    }
+
+    /// See [`ops::layer_norm`].
+    fn layer_norm(&self, x: RowsMut<'_>, weight: &[f32], bias: &[f32], eps: f32) {
+        inherited!(self.layer_norm(x, weight, bias, eps) or ops::layer_norm::<f32>(x, weight, bias, eps))
+    }
+
+    /// See [`ops::rope`].
+    fn rope(&self, x: RowsMut<'_>, rotation: &Rotation) {
+        inherited!(self.rope(x, rotation) or ops::rope::<f32>(x, rotation))
+    }
+
+    /// See [`ops::attention`].
+    fn attention(&self, q: Rows<'_>, k: Matrix<'_>, v: Matrix<'_>, how: Attending<'_>, out: RowsMut<'_>) {
+        inherited!(self.attention(q, k, v, how, out) or ops::attention::<f32>(q, k, v, how, out))
+    }
+
+    /// See [`ops::activate`].
+    fn activate(&self, activation: Activation, x: RowsMut<'_>) {
+        inherited!(self.activate(activation, x) or ops::activate::<f32>(activation, x))
+    }
+
+    /// See [`ops::gate`].
+    fn gate(&self, activation: Activation, gate: RowsMut<'_>, up: Rows<'_>) {
+        inherited!(self.gate(activation, gate, up) or ops::gate::<f32>(activation, gate, up))
+    }
+
+    /// See [`ops::add`].
+    fn add(&self, x: RowsMut<'_>, y: Rows<'_>, factor: f32) {
+        inherited!(self.add(x, y, factor) or ops::add::<f32>(x, y, factor))
+    }
+
+    /// See [`ops::scale`].
+    fn scale(&self, x: RowsMut<'_>, factor: f32) {
+        inherited!(self.scale(x, factor) or ops::scale::<f32>(x, factor))
+    }
+
+    /// See [`ops::softcap`].
+    fn softcap(&self, x: RowsMut<'_>, cap: f32) {
+        inherited!(self.softcap(x, cap) or ops::softcap::<f32>(x, cap))
+    }
+
+    /// See [`ops::route`].
+    fn route(&self, logits: Rows<'_>, how: Routing<'_>) -> Vec<(usize, f32)> {
+        inherited!(self.route(logits, how) or ops::route::<f32>(logits, how))
     }
 }
 
+/// The definitions in f64: what every kernel is judged by. Not a plugin, since nobody would compute with it.
+pub struct Reference;
+
+impl Kernel for Reference {
+    fn name(&self) -> String {
+        "reference".to_owned()
+    }
+
+    fn dot(&self, dtype: DType, w: &[u8], x: &[f32]) -> f32 {
+        ops::dot::<f64>(dtype, w, x) as f32
+    }
+
+    fn matmul(&self, linear: Linear<'_>, x: Rows<'_>, out: RowsMut<'_>) {
+        ops::matmul::<f64>(linear, x, out);
+    }
+
+    fn rms_norm(&self, x: RowsMut<'_>, weight: &[f32], eps: f32) {
+        ops::rms_norm::<f64>(x, weight, eps);
+    }
+
+    fn layer_norm(&self, x: RowsMut<'_>, weight: &[f32], bias: &[f32], eps: f32) {
+        ops::layer_norm::<f64>(x, weight, bias, eps);
+    }
+
+    fn rope(&self, x: RowsMut<'_>, rotation: &Rotation) {
+        ops::rope::<f64>(x, rotation);
+    }
+
+    fn attention(&self, q: Rows<'_>, k: Matrix<'_>, v: Matrix<'_>, how: Attending<'_>, out: RowsMut<'_>) {
+        ops::attention::<f64>(q, k, v, how, out);
+    }
+
+    fn activate(&self, activation: Activation, x: RowsMut<'_>) {
+        ops::activate::<f64>(activation, x);
+    }
+
+    fn gate(&self, activation: Activation, gate: RowsMut<'_>, up: Rows<'_>) {
+        ops::gate::<f64>(activation, gate, up);
+    }
+
+    fn add(&self, x: RowsMut<'_>, y: Rows<'_>, factor: f32) {
+        ops::add::<f64>(x, y, factor);
+    }
+
+    fn scale(&self, x: RowsMut<'_>, factor: f32) {
+        ops::scale::<f64>(x, factor);
+    }
+
+    fn softcap(&self, x: RowsMut<'_>, cap: f32) {
+        ops::softcap::<f64>(x, cap);
+    }
+
+    fn route(&self, logits: Rows<'_>, how: Routing<'_>) -> Vec<(usize, f32)> {
+        ops::route::<f64>(logits, how)
+    }
+}
+
+/// The same ops, returning what they make: a forward pass then reads as formulas.
+impl dyn Kernel + '_ {
+    /// `scale · x·Wᵀ + bias`.
+    pub fn project(&self, linear: Linear<'_>, x: Rows<'_>) -> RowsBuf {
+        let mut out = RowsBuf::zeros(x.rows(), linear.weight.rows());
+        self.matmul(linear, x, out.view_mut());
+        out
+    }
+
+    /// The widened rows of ids.
+    pub fn embedded(&self, w: Matrix<'_>, ids: &[u32]) -> RowsBuf {
+        let mut out = RowsBuf::zeros(ids.len(), w.cols());
+        self.embed(w, ids, out.view_mut());
+        out
+    }
+
+    /// The RMS norm of a copy of x.
+    pub fn normed(&self, x: Rows<'_>, weight: &[f32], eps: f32) -> RowsBuf {
+        let mut out = RowsBuf::copy_of(x);
+        self.rms_norm(out.view_mut(), weight, eps);
+        out
+    }
+
+    /// What the queries gather from the values.
+    pub fn attended(&self, q: Rows<'_>, k: Matrix<'_>, v: Matrix<'_>, how: Attending<'_>) -> RowsBuf {
+        let mut out = RowsBuf::zeros(q.rows(), how.heads * how.value);
+        self.attention(q, k, v, how, out.view_mut());
+        out
+    }
+}
+
+/// What a kernel does to the activations of a product.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Precision {
+    /// Products of f32 activations, f32 sums: fit for exact work.
+    Exact,
+    /// Activations are rounded to 8 bits for each block first: fast, with the stated bound on the error of a
+    /// product, as a share of `√n · |w|max · |x|max` of the row.
+    Quantised(f32),
+}
+
+/// How a kernel is to run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Threads for kernels that use several; 0 for one to a core.
+    pub threads: usize,
+}
+
+/// How a kernel comes about.
+#[derive(Clone, Copy, Debug)]
+pub enum Make {
+    /// On its own; says why this machine cannot run it, if so.
+    Leaf(fn(&Options) -> Result<Box<dyn Kernel>, String>),
+    /// Around any other kernel.
+    Wrapper(fn(Box<dyn Kernel>, &Options) -> Box<dyn Kernel>),
+}
+
 /// A kernel that can be built into a program.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct KernelPlugin {
-    /// Short name: `scalar`.
+    /// Short name: `scalar`. A `+` joins names of wrappers to that of a leaf.
     pub name: &'static str,
     /// One line for people.
     pub summary: &'static str,
-    /// The higher, the sooner it is chosen.
+    /// The higher, the sooner a leaf is chosen among those of its precision.
     pub rank: u8,
-    /// Makes one, or says why this machine cannot run it.
-    pub make: fn() -> Result<Box<dyn Kernel>, &'static str>,
+    /// What it does to activations; of no meaning for a wrapper.
+    pub precision: Precision,
+    /// How it is made.
+    pub make: Make,
 }
 
 inventory::collect!(KernelPlugin);

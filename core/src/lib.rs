@@ -2,7 +2,7 @@
 //!
 //! - What files say: [`source`], [`bundle`], [`index`], [`metadata`], [`config`], [`dtype`], [`quant`].
 //! - What a model expects: [`architecture`], [`table`], [`axis`], [`decoder`].
-//! - What computes: [`kernel`].
+//! - What computes: [`kernel`], [`ops`], [`matrix`].
 
 //! - What plugs in: [`registry`]; how a path is opened: [`open`]; why not: [`error`], [`finding`], [`foreign`].
 
@@ -21,8 +21,10 @@ pub mod foreign;
 pub mod index;
 pub mod json;
 pub mod kernel;
+pub mod matrix;
 pub mod metadata;
 pub mod open;
+pub mod ops;
 pub mod quant;
 pub mod registry;
 pub mod report;

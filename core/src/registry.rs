@@ -4,7 +4,7 @@ use crate::architecture::ArchitecturePlugin;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::finding::{Code, CodeEntry};
-use crate::kernel::{Kernel, KernelPlugin};
+use crate::kernel::{Kernel, KernelPlugin, Make, Options, Precision};
 use crate::source::FormatPlugin;
 
 /// The plugins of a program: sorted by name, each name once, no kind empty.
@@ -77,12 +77,59 @@ impl Registry {
         by_name("finding code", &self.codes, id, |c| c.id)
     }
 
-    /// The best kernel that this machine can run.
-    pub fn kernel(&self) -> Result<Box<dyn Kernel>> {
-        let mut ranked = self.kernels.clone();
+    /// A kernel by its specification.
+    ///
+    /// `exact` is the best leaf with f32 activations, `fast` the best leaf of all, both spread over the cores where
+    /// there is a wrapper for that (`rayon`). Otherwise names joined with `+`: wrappers, outermost first, then a leaf
+    /// or one of the two words: `verify+rayon+avx2`, `profile+exact`.
+    pub fn kernel(&self, spec: &str, options: &Options) -> Result<Box<dyn Kernel>> {
+        let (wrappers, last) = spec.rsplit_once('+').map_or(("", spec), |(w, l)| (w, l));
+        let mut kernel = match last {
+            "exact" | "fast" => self.spread(self.best_leaf(last == "fast", options)?, options),
+            name => self.leaf(name, options)?,
+        };
+        for name in wrappers.rsplit('+').filter(|name| !name.is_empty()) {
+            let plugin = by_name("kernel", &self.kernels, name, |p| p.name)?;
+            let Make::Wrapper(make) = plugin.make else {
+                return Err(Error::Usage(format!(
+                    "{name} in \"{spec}\" is no wrapper: it can only stand last"
+                )));
+            };
+            kernel = make(kernel, options);
+        }
+        Ok(kernel)
+    }
+
+    /// A leaf on its own, or why it cannot run here.
+    pub fn leaf(&self, name: &str, options: &Options) -> Result<Box<dyn Kernel>> {
+        let plugin = by_name("kernel", &self.kernels, name, |p| p.name)?;
+        match plugin.make {
+            Make::Leaf(make) => {
+                make(options).map_err(|why| Error::Usage(format!("kernel {name} cannot run here: {why}")))
+            }
+            Make::Wrapper(_) => Err(Error::Usage(format!(
+                "kernel {name} wraps another: write {name}+LEAF, such as {name}+exact"
+            ))),
+        }
+    }
+
+    /// The leaf of highest rank that runs here; with rounded activations only if `fast`.
+    pub fn best_leaf(&self, fast: bool, options: &Options) -> Result<Box<dyn Kernel>> {
+        let mut ranked: Vec<_> =
+            self.kernels.iter().filter(|k| fast || k.precision == Precision::Exact).collect();
         ranked.sort_by_key(|k| std::cmp::Reverse(k.rank));
-        let made = ranked.iter().find_map(|k| (k.make)().ok());
+        let made = ranked.iter().find_map(|k| match k.make {
+            Make::Leaf(make) => make(options).ok(),
+            Make::Wrapper(_) => None,
+        });
         made.ok_or_else(|| Error::Usage("no kernel of this program runs on this machine".into()))
+    }
+
+    fn spread(&self, leaf: Box<dyn Kernel>, options: &Options) -> Box<dyn Kernel> {
+        match self.kernels.iter().find(|k| k.name == "rayon").map(|k| k.make) {
+            Some(Make::Wrapper(make)) => make(leaf, options),
+            _ => leaf,
+        }
     }
 }
 

@@ -1,15 +1,15 @@
 //! The definitions themselves: every op is inherited from core.
 
-use scantling_core::error::Result;
 use scantling_core::inventory;
-use scantling_core::kernel::{Kernel, KernelPlugin};
+use scantling_core::kernel::{Kernel, KernelPlugin, Make, Options, Precision};
 
 /// The kernel that runs everywhere and that all others are judged by.
 pub const SCALAR: KernelPlugin = KernelPlugin {
     name: "scalar",
     summary: "plain loops in f32, one thread: the definition of every op",
     rank: 0,
-    make,
+    precision: Precision::Exact,
+    make: Make::Leaf(make),
 };
 
 inventory::submit! { SCALAR }
@@ -22,6 +22,6 @@ impl Kernel for Scalar {
     }
 }
 
-fn make() -> Result<Box<dyn Kernel>, &'static str> {
+fn make(_options: &Options) -> Result<Box<dyn Kernel>, String> {
     Ok(Box::new(Scalar))
 }

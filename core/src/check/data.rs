@@ -7,7 +7,7 @@ use crate::dtype::{Class, DType};
 use crate::error::Result;
 use crate::finding::Finding;
 use crate::index::TensorInfo;
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, Options};
 use crate::registry::Registry;
 use crate::report::Unchecked;
 use crate::source::WeightSource;
@@ -38,7 +38,7 @@ const CHUNK: usize = 1 << 20;
 
 /// Reads all values of all tensors on all cores.
 pub(super) fn check(source: &dyn WeightSource, registry: &Registry, progress: &dyn Progress) -> Result<Data> {
-    let kernel = registry.kernel()?;
+    let kernel = registry.best_leaf(false, &Options::default())?;
     let tensors = source.tensors().tensors();
     progress.begin("reading values", tensors.iter().fold(0u64, |n, t| n.saturating_add(t.byte_len())));
     let mut data = Data { findings: Vec::new(), unchecked: Vec::new() };

@@ -7,7 +7,7 @@ use crate::codes;
 use crate::error::Result;
 use crate::finding::Finding;
 use crate::index::TensorInfo;
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, Options};
 use crate::registry::Registry;
 use crate::report::Unchecked;
 use crate::source::WeightSource;
@@ -152,7 +152,7 @@ impl Pair<'_> {
     /// Value by value, for two element types.
     fn values(&self, registry: &Registry, progress: &dyn Progress) -> Result<Option<Difference>> {
         const ELEMENTS: usize = 256 * 64;
-        let kernel = registry.kernel()?;
+        let kernel = registry.best_leaf(false, &Options::default())?;
         let (copy, first) = (self.source.bytes(self.copy)?, self.source.bytes(self.first)?);
         let (mut a, mut b) = (Vec::new(), Vec::new());
         let total = usize::try_from(self.copy.elements()).unwrap_or(usize::MAX);
