@@ -236,3 +236,13 @@ pub struct KernelPlugin {
 }
 
 inventory::collect!(KernelPlugin);
+
+impl KernelPlugin {
+    /// Why this machine cannot run it, if it cannot. A wrapper runs wherever the kernel it wraps does.
+    pub fn why_not(&self) -> Option<String> {
+        match self.make {
+            Make::Leaf(make) => make(&Options::default()).err(),
+            Make::Wrapper(_) => None,
+        }
+    }
+}

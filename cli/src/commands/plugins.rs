@@ -5,6 +5,7 @@ use crate::args::ListArgs;
 use crate::render::{json, text};
 use crate::terminal::Screen;
 use scantling_core::error::Result;
+use scantling_core::kernel::{Make, Precision};
 use scantling_core::registry::Registry;
 use std::fmt::{self, Write};
 
@@ -33,11 +34,16 @@ fn list(registry: &Registry, screen: &mut Screen<'_>) -> fmt::Result {
     text::strong(screen, "kernels\n")?;
     for plugin in registry.kernels() {
         entry(screen, plugin.name, plugin.summary)?;
-        let usable = match (plugin.make)() {
-            Ok(_) => "usable here".to_owned(),
-            Err(why) => format!("not usable here: {why}"),
+        let usable = match plugin.why_not() {
+            None => "usable here".to_owned(),
+            Some(why) => format!("not usable here: {why}"),
         };
-        detail(screen, "rank", &[format!("{}, {usable}", plugin.rank)])?;
+        let kind = match (plugin.make, plugin.precision) {
+            (Make::Wrapper(_), _) => "wraps any other",
+            (_, Precision::Exact) => "f32 activations",
+            (_, Precision::Quantised(_)) => "activations in 8 bits",
+        };
+        detail(screen, "rank", &[format!("{}, {kind}, {usable}", plugin.rank)])?;
     }
     Ok(())
 }

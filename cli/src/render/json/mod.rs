@@ -132,7 +132,7 @@ pub fn plugins(screen: &mut Screen<'_>, registry: &Registry) {
     });
     out.put_all("architectures", architectures);
     let kernels = registry.kernels().iter().map(|p| {
-        let why_not = (p.make)().err();
+        let why_not = p.why_not();
         json!({
             "name": p.name,
             "summary": p.summary,
