@@ -11,8 +11,11 @@ mod run;
 
 use clap::Parser;
 use run::{Limits, Summary};
+use scantling_fuzz::mutate::WORDS;
 use scantling_fuzz::targets::{self, TARGETS, Target};
 use std::collections::BTreeSet;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -48,6 +51,9 @@ struct Arguments {
     /// Run this one file instead, and say what it leads to.
     #[arg(long, value_name = "FILE")]
     replay: Option<PathBuf>,
+    /// Write the seeds to FOLDER/TARGET and the dictionary to FOLDER/words.dict instead, for libFuzzer.
+    #[arg(long, value_name = "FOLDER")]
+    export: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -65,6 +71,9 @@ fn main() -> ExitCode {
     if let Some(file) = &arguments.replay {
         return replay(&chosen, file);
     }
+    if let Some(folder) = &arguments.export {
+        return export(&chosen, folder).map_or_else(|e| refuse(folder, &e), |()| ExitCode::SUCCESS);
+    }
     let seconds = arguments.seconds.or(if arguments.inputs.is_some() { None } else { Some(10) });
     let limits = Limits {
         time: seconds.map(Duration::from_secs),
@@ -79,10 +88,7 @@ fn main() -> ExitCode {
     for target in &chosen {
         let summary = match run::run(target, &limits) {
             Ok(summary) => summary,
-            Err(e) => {
-                eprintln!("{}: {e}", target.name);
-                return ExitCode::from(2);
-            }
+            Err(e) => return refuse(&limits.crashes, &e),
         };
         print(target, &summary);
         failed |= !summary.caught.is_empty();
@@ -108,13 +114,27 @@ fn print(target: &Target, summary: &Summary) {
     }
 }
 
-fn replay(chosen: &[&'static Target], file: &Path) -> ExitCode {
-    let input = match std::fs::read(file) {
-        Ok(input) => input,
-        Err(e) => {
-            eprintln!("{}: {e}", file.display());
-            return ExitCode::from(2);
+fn refuse(path: &Path, why: &io::Error) -> ExitCode {
+    eprintln!("{}: {why}", path.display());
+    ExitCode::from(2)
+}
+
+fn export(chosen: &[&'static Target], folder: &Path) -> io::Result<()> {
+    for target in chosen {
+        let into = folder.join(target.name);
+        fs::create_dir_all(&into)?;
+        for (i, seed) in (target.seeds)().iter().enumerate() {
+            fs::write(into.join(format!("seed-{i:03}")), seed)?;
         }
+    }
+    let words: String = WORDS.iter().map(|word| format!("\"{}\"\n", word.escape_default())).collect();
+    fs::write(folder.join("words.dict"), words)
+}
+
+fn replay(chosen: &[&'static Target], file: &Path) -> ExitCode {
+    let input = match fs::read(file) {
+        Ok(input) => input,
+        Err(e) => return refuse(file, &e),
     };
     let mut failed = false;
     for target in chosen {

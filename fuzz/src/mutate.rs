@@ -31,7 +31,7 @@ pub const MAX_LEN: usize = 64 * 1024;
 const BYTES: [u8; 17] = *b"\x00\x01\x02\x7f\x80\xff\xfe0919-.,\"{}";
 
 /// Words that the readers look for.
-const WORDS: [&str; 79] = [
+pub const WORDS: [&str; 79] = [
     // safetensors and its index
     "data_offsets",
     "dtype",
