@@ -117,6 +117,9 @@ pub struct Config {
     broken: RefCell<BTreeSet<&'static str>>,
 }
 
+/// Bound on layers where no tensors are there to bound them.
+const MOST_LAYERS: usize = 10_000;
+
 /// A config is text that people write; this bound only keeps a wrong file from being read whole.
 pub const MAX_CONFIG_BYTES: u64 = 16 * 1024 * 1024;
 
@@ -328,13 +331,17 @@ impl Config {
         }
     }
 
-    /// A number of layers. More than `tensors` could fill are refused here, before a table of them is built.
+    /// A number of layers. More than `tensors` could fill are refused here, before a table of them is built;
+    /// without any tensors (a config alone), more than any model has.
     pub fn layers(&self, key: &'static Key, tensors: &TensorIndex) -> usize {
         let layers = self.count(key).len;
-        let most = tensors.len().max(1);
+        let most = if tensors.is_empty() { MOST_LAYERS } else { tensors.len() };
         if layers > most {
             let name = self.name_of(key);
-            let message = format!("{name} is {layers}, but the file holds {} tensors", tensors.len());
+            let message = match tensors.len() {
+                0 => format!("{name} is {layers}, more than any model has"),
+                n => format!("{name} is {layers}, but the file holds {n} tensors"),
+            };
             let advice =
                 "each layer needs at least one tensor: the number is wrong, or most of the file is missing";
             self.fault(&CONFIG_RELATION, key, &name, message, advice);

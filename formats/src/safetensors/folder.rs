@@ -110,15 +110,23 @@ pub(super) fn find(folder: &Folder, names: &[String]) -> Result<Vec<Candidate>> 
     for index in names.iter().filter(|n| !n.starts_with("._")) {
         let Some(stem) = weights_index(index) else { continue };
         let single = weights.iter().find(|w| stem_of(w).as_deref() == Some(stem));
-        // An index that cannot be read is reported when it is opened.
-        let named = named_by(folder, index).unwrap_or_default();
+        let of_set = |w: &&&str| Numbered::parse(w).is_some_and(|n| n.prefix == stem);
+        let set: Vec<String> = weights.iter().filter(of_set).map(|w| (*w).to_owned()).collect();
+        // The index may be long: it is read here only to tell what other files belong to it. One that cannot
+        // be read is reported when it is opened.
+        let accounted = set.len().saturating_add(usize::from(single.is_some()));
+        let named = match accounted == weights.len() {
+            true => HashSet::new(),
+            false => named_by(folder, index).unwrap_or_default(),
+        };
         let (file, what) = match single {
             Some(single) => (*single, "safetensors, one file; an index lies beside it".to_owned()),
-            None => (index.as_str(), format!("safetensors, {} shards by their index", named.len())),
+            None => {
+                (index.as_str(), format!("safetensors, {} shards by their index", set.len().max(named.len())))
+            }
         };
         let file = file.to_owned();
-        let of_set = weights.iter().filter(|w| Numbered::parse(w).is_some_and(|n| n.prefix == stem));
-        taken.extend(of_set.map(|w| (*w).to_owned()));
+        taken.extend(set);
         taken.extend(named);
         taken.insert(file.clone());
         found.push((stem.to_owned(), Candidate { file, what }));

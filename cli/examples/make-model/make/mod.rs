@@ -7,18 +7,15 @@ pub mod gguf_keys;
 pub mod write;
 
 use scantling_core::architecture::{Architecture, ArchitecturePlugin};
-use scantling_core::bundle::File;
 use scantling_core::config::Config;
 use scantling_core::decoder;
 use scantling_core::dtype::DType;
 use scantling_core::error::{Error, Result};
-use scantling_core::finding::{Findings, Severity};
-use scantling_core::index::{Declared, ElementType, Rules, Shard, TensorIndex};
+use scantling_core::index::TensorIndex;
 use scantling_core::metadata::{Entry, Metadata, Value};
 use scantling_core::registry::Registry;
 use scantling_core::source::{Dialect, TensorSpec};
 use scantling_core::table::{Absence, Expected, Use};
-use std::sync::Arc;
 
 /// A tensor to be made.
 #[derive(Clone, Debug)]
@@ -73,7 +70,7 @@ pub fn family(registry: &Registry, config: &Config) -> Result<Family> {
         ))
     };
     let plugin = registry.architecture_of(config).ok_or_else(unknown)?;
-    let architecture = (plugin.build)(config, &room_for(config))?;
+    let architecture = (plugin.build)(config, &TensorIndex::default())?;
     let rope = config.facts().into_iter().find(|f| f.meaning == decoder::ROPE_TYPE.meaning);
     let llama3_rope = rope.is_some_and(|f| matches!(f.value, Value::Text(kind) if kind == "llama3"));
     Ok(Family { plugin, architecture, llama3_rope })
@@ -150,22 +147,4 @@ pub fn small_tensors(count: usize, dtype: DType) -> Model {
 pub fn push(metadata: &mut Metadata, key: &str, kind: &str, value: Value) {
     let entry = Entry { key: key.to_owned(), value, kind: kind.to_owned(), at: None };
     metadata.push(entry).expect("keys are unique");
-}
-
-/// A number of layers is only believed of a file that has as many tensors. There is no file yet, so the config
-/// is given an index that has.
-fn room_for(config: &Config) -> TensorIndex {
-    let layers = config.peek(&decoder::LAYERS).unwrap_or(1).min(100_000);
-    let shards = [Shard { file: Arc::new(File::from_bytes("none", Vec::new())), data_start: 0 }];
-    let nothing = |i: usize| Declared {
-        name: i.to_string(),
-        dtype: ElementType::Known(DType::U8),
-        shape: vec![0],
-        start: 0,
-        end: None,
-        shard: 0,
-        entry_at: 0,
-    };
-    let rules = Rules { gap: Severity::Note, trailing: Severity::Note, alignment: 1 };
-    TensorIndex::new(&shards, (0..layers).map(nothing).collect(), &rules, &mut Findings::new())
 }
