@@ -4,6 +4,10 @@
 //! [`Fact`]) and, if there was none to be had, a [`Finding`]; [`Config::settle`] then says whether what was
 //! read may be used. So all faults of a config are found in one run.
 
+mod fact;
+
+pub use fact::{Bound, Fact, Key, Origin};
+
 use crate::axis::Axis;
 use crate::codes;
 use crate::error::{Error, Result};
@@ -48,59 +52,6 @@ codes! {
     pub static CONFIG_DUPLICATE_KEY = Error, Config, "config-duplicate-key",
         "a key stands twice in the config",
         "JSON readers differ in which of two equal keys they take. Remove one.";
-}
-
-/// One hyperparameter under both of its names.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Key {
-    /// Names in `config.json`, the preferred place first; dots lead into nested objects.
-    pub hf: &'static [&'static str],
-    /// Name in GGUF, after the family prefix; names that begin with `general.` or `tokenizer.` stand alone.
-    /// Empty if GGUF has no such key.
-    pub gguf: &'static str,
-    /// Letter used for it in formulas, or empty.
-    pub symbol: &'static str,
-    /// What it is, in a few words.
-    pub meaning: &'static str,
-}
-
-/// Where a value came from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// The file says so.
-    File,
-    /// The file is silent and the reference class of the family fixes the value.
-    Default,
-    /// The file is silent and the value follows from others, as told.
-    Derived(String),
-}
-
-/// A hyperparameter as it was read.
-#[derive(Clone, Debug)]
-pub struct Fact {
-    /// The key's name in its own file.
-    pub name: String,
-    /// Letter for formulas, or empty.
-    pub symbol: &'static str,
-    /// What it is.
-    pub meaning: &'static str,
-    /// The value.
-    pub value: Value,
-    /// Where it came from.
-    pub origin: Origin,
-    /// Whether it is a size or count (as opposed to a setting).
-    pub dimension: bool,
-    /// What follows from it, for display.
-    pub note: Option<String>,
-}
-
-/// What is allowed of a number with a fraction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bound {
-    /// Finite.
-    Finite,
-    /// Finite and above zero.
-    Positive,
 }
 
 /// The hyperparameters of one model.
