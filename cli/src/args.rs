@@ -84,14 +84,22 @@ pub struct LookArgs {
     #[arg(long, global = true, env = "SCANTLING_ASCII", value_parser = clap::builder::FalseyValueParser::new())]
     pub ascii: bool,
     /// Columns to fit text into, in place of the terminal's own
-    #[arg(long, global = true, value_name = "COLUMNS", env = "SCANTLING_WIDTH")]
-    pub width: Option<usize>,
+    #[arg(long, global = true, value_name = "COLUMNS", env = "SCANTLING_WIDTH", value_parser = columns)]
+    pub width: Option<Columns>,
+}
+
+/// A width; `None` for the terminal's own, which an empty environment variable asks for.
+pub type Columns = Option<usize>;
+
+fn columns(text: &str) -> Result<Columns, std::num::ParseIntError> {
+    if text.is_empty() { Ok(None) } else { text.parse().map(Some) }
 }
 
 /// When to use colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ColourWish {
     /// On a terminal, unless NO_COLOR is set
+    #[value(alias = "")]
     Auto,
     /// Always
     Always,

@@ -29,14 +29,14 @@ impl Look {
     pub fn of_stdout(args: &LookArgs) -> Look {
         let colour = choice(args.color, &io::stdout()) != ColorChoice::Never;
         let here = || terminal_size::terminal_size_of(io::stdout()).map(|(w, _)| usize::from(w.0));
-        Look { width: args.width.or_else(here), ascii: args.ascii, colour }
+        Look { width: args.width.flatten().or_else(here), ascii: args.ascii, colour }
     }
 
     /// What standard error should look like.
     pub fn of_stderr(args: &LookArgs) -> Look {
         let colour = choice(args.color, &io::stderr()) != ColorChoice::Never;
         let here = || terminal_size::terminal_size_of(io::stderr()).map(|(w, _)| usize::from(w.0));
-        Look { width: args.width.or_else(here), ascii: args.ascii, colour }
+        Look { width: args.width.flatten().or_else(here), ascii: args.ascii, colour }
     }
 }
 
@@ -164,13 +164,15 @@ impl Write for Screen<'_> {
 }
 
 /// Characters that a terminal obeys, or that change how the text around them is read: C0 with tab and newline,
-/// DEL, C1, line separators, bidirectional controls, the byte order mark.
+/// DEL, C1, line separators, bidirectional controls, spaces of no width, the byte order mark.
 pub fn is_control(c: char) -> bool {
     matches!(
         c,
         '\0'..='\x1f'
             | '\x7f'..='\u{9f}'
             | '\u{61c}'
+            | '\u{200b}'
+            | '\u{2060}'
             | '\u{200e}'
             | '\u{200f}'
             | '\u{2028}'..='\u{202e}'

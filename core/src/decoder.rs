@@ -24,6 +24,10 @@ keys! {
     LAYERS: ["num_hidden_layers"] | "block_count", "L" "transformer blocks";
     /// d.
     HEAD_DIM: ["head_dim"] | "attention.key_length", "d" "width of one attention head";
+    /// Width of a value head; the same in the families that share [`attention`].
+    VALUE_DIM: ["v_head_dim"] | "attention.value_length", "" "width of one value head";
+    /// Elements of a head that are rotated.
+    ROTARY_DIM: ["rotary_dim"] | "rope.dimension_count", "" "rotated width of a head";
     /// Query heads.
     HEADS: ["num_attention_heads"] | "attention.head_count", "" "query heads";
     /// Key-value heads.
@@ -117,6 +121,15 @@ pub fn attention(config: &Config, hidden: &Axis, unsaid: HeadDim) -> Attention {
         &[&HEAD_DIM],
         "rotary embedding needs an even width of a head",
     );
+    if config.dialect() == Dialect::Gguf {
+        for (key, what) in [
+            (&VALUE_DIM, "a value head must be as wide as a key head"),
+            (&ROTARY_DIM, "all of a head is rotated"),
+        ] {
+            let width = config.limit(key);
+            config.require(width.is_none_or(|w| w == head_dim.len), &[key, &HEAD_DIM], what);
+        }
+    }
     let (q, kv) = (&heads * &head_dim, &kv_heads * &head_dim);
     config.note(&HEADS, format!("q width = {}·{} = {}", heads.len, head_dim.len, q.len));
     let group = heads.len.checked_div(kv_heads.len).unwrap_or(0);
@@ -198,7 +211,11 @@ fn says_no_scaling(config: &Config) -> bool {
 
 /// The settings of the common block: norms' epsilon, SiLU, context length.
 pub fn common(config: &Config) {
-    config.number_or(&RMS_NORM_EPS, Bound::Positive, 1e-6);
+    match config.dialect() {
+        Dialect::Hf => config.number_or(&RMS_NORM_EPS, Bound::Positive, 1e-6),
+        // Every converter writes it, and readers have no value of their own for it.
+        Dialect::Gguf => config.number(&RMS_NORM_EPS, Bound::Positive),
+    };
     config.word_or(&HIDDEN_ACT, &[("silu", ()), ("swish", ())], "silu");
     config.limit(&CONTEXT);
 }

@@ -2,9 +2,10 @@
 
 use crate::codes;
 use crate::error::{Error, Result};
-use crate::finding::{Code, Finding, Severity};
+use crate::finding::{Code, Finding, Findings, Severity};
 use crate::metadata::{Entry, Items, Metadata, Value};
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -20,14 +21,25 @@ pub struct Flat {
     /// Keys in file order.
     pub entries: Metadata,
     /// Keys that stand twice.
-    pub findings: Vec<Finding>,
+    pub faults: Findings,
+}
+
+/// No hyperparameter's path is longer; members below longer ones are passed over, as their paths would repeat the
+/// long name once for each.
+const LONGEST_KEY: usize = 512;
+
+impl Flat {
+    fn twice(&mut self, code: &'static Code, file: &str, key: String, severity: Severity, second: &str) {
+        let message = format!("{key} stands twice, the second time as {second}");
+        self.faults.push(Finding::new(code, message).file(file).field(key).severity(severity));
+    }
 }
 
 /// Parses one JSON object. A key that stands twice is a finding of the code given: an error if the values
 /// differ, a warning if they are the same.
 pub fn flatten(file: &str, text: &[u8], duplicate: &'static Code) -> Result<Flat> {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
-    let mut flat = Flat { entries: Metadata::default(), findings: Vec::new() };
+    let mut flat = Flat { entries: Metadata::default(), faults: Findings::new() };
     let mut parser = serde_json::Deserializer::from_slice(text);
     let seed = Object { prefix: String::new(), flat: &mut flat, file, duplicate };
     let parsed = seed.deserialize(&mut parser).and_then(|()| parser.end());
@@ -66,8 +78,15 @@ impl<'de> Visitor<'de> for Object<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<(), A::Error> {
+        let mut seen: HashSet<String> = HashSet::new();
         while let Some(name) = map.next_key::<String>()? {
-            let key = format!("{}{name}", self.prefix);
+            if self.prefix.len().saturating_add(name.len()) > LONGEST_KEY {
+                map.next_value::<serde::de::IgnoredAny>()?;
+                continue;
+            }
+            // A dot inside a name is no step into an object.
+            let key = format!("{}{}", self.prefix, name.replace('.', "\\."));
+            let again = !seen.insert(name);
             let fold = Object {
                 prefix: format!("{key}."),
                 flat: &mut *self.flat,
@@ -75,16 +94,21 @@ impl<'de> Visitor<'de> for Object<'_> {
                 duplicate: self.duplicate,
             };
             let value = map.next_value_seed(Node(Some(fold)))?;
-            let Some(value) = value else { continue };
+            let Some(value) = value else {
+                if again {
+                    self.flat.twice(self.duplicate, self.file, key, Severity::Error, "an object");
+                }
+                continue;
+            };
             let shown = value.to_string();
             let entry = Entry { kind: value.kind().to_owned(), key, value, at: None };
             let key = entry.key.clone();
-            if self.flat.entries.push(entry).is_err() {
+            let pushed = self.flat.entries.push(entry).is_ok();
+            if again {
                 let earlier = self.flat.entries.get(&key).map(Value::to_string).unwrap_or_default();
-                let severity = if earlier == shown { Severity::Warning } else { Severity::Error };
-                let message = format!("{key} stands twice: {earlier}, then {shown}");
-                let finding = Finding::new(self.duplicate, message).file(self.file).field(key);
-                self.flat.findings.push(finding.severity(severity));
+                let same = !pushed && earlier == shown;
+                let severity = if same { Severity::Warning } else { Severity::Error };
+                self.flat.twice(self.duplicate, self.file, key, severity, &shown);
             }
         }
         Ok(())

@@ -25,6 +25,7 @@ pub mod matrix;
 pub mod metadata;
 pub mod open;
 pub mod ops;
+pub mod parallel;
 pub mod quant;
 pub mod registry;
 pub mod report;

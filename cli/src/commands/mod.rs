@@ -23,10 +23,11 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version go to standard output, and are no failure. Nobody is left to be told of a
-            // closed pipe.
-            let _ = error.print();
-            return u8::try_from(error.exit_code()).unwrap_or(2);
+            // Help and version go to standard output, and are no failure; a closed pipe ends them quietly.
+            return match error.print() {
+                Err(e) if e.kind() != io::ErrorKind::BrokenPipe => 3,
+                _ => u8::try_from(error.exit_code()).unwrap_or(2),
+            };
         }
     };
     let look = Look::of_stdout(&cli.look);

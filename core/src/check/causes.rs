@@ -6,7 +6,7 @@ use super::tables::{
 use crate::architecture::ArchitecturePlugin;
 use crate::codes;
 use crate::config::Config;
-use crate::finding::{Finding, Part, Severity};
+use crate::finding::{Finding, Findings, Part, Severity};
 use crate::index::{Shape, TensorInfo};
 use crate::registry::Registry;
 use crate::source::WeightSource;
@@ -56,10 +56,13 @@ pub(super) fn explain(
     let mut findings = shards;
     let mut result = std::mem::take(&mut differences.others);
     let explainer = Explainer { table, source };
-    let absent = findings.iter_mut().find(|f| f.code.part == Part::Shards && f.severity == Severity::Error);
+    // A fault of the set that names no tensor is one of whole files.
+    let absent = findings
+        .iter_mut()
+        .find(|f| f.code.part == Part::Shards && f.severity == Severity::Error && f.place.tensor.is_none());
     if let Some(cause) = absent {
         let missing = std::mem::take(&mut differences.missing);
-        cause.symptoms.extend(missing.iter().map(|m| explainer.missing_one(m)));
+        cause.symptoms.extend(capped(missing.iter().map(|m| explainer.missing_one(m))));
     }
     if differences.count() > 0 {
         match explainer.other_family(&differences, others).or_else(|| explainer.prefix(&differences)) {
@@ -85,6 +88,61 @@ fn which_layers(layers: &[usize]) -> String {
     }
 }
 
+/// The first of many findings, and how many more there are; those are not even put into words.
+fn capped(mut findings: impl Iterator<Item = Finding>) -> Vec<Finding> {
+    let mut kept: Vec<Finding> = findings.by_ref().take(Findings::KEPT).collect();
+    let more = findings.size_hint().0;
+    if let (Some(last), true) = (kept.last(), more > 0) {
+        let mut rest = Finding::new(last.code, format!("and {more} more like it"));
+        rest.place.file = last.place.file.clone();
+        kept.push(rest);
+    }
+    kept
+}
+
+/// Names of unexpected tensors by their layer and shape.
+type Renames<'s> = HashMap<(Option<usize>, &'s [usize]), Vec<&'s str>>;
+
+/// One difference.
+enum One<'d, 't, 's> {
+    Missing(&'d Missing<'t>),
+    Misshapen(&'d Misshapen<'t, 's>),
+    Unexpected(&'s TensorInfo),
+}
+
+fn all<'d, 't, 's>(differences: &'d Differences<'t, 's>) -> impl Iterator<Item = One<'d, 't, 's>> {
+    let missing = differences.missing.iter().map(One::Missing);
+    let misshapen = differences.misshapen.iter().map(One::Misshapen);
+    missing.chain(misshapen).chain(differences.unexpected.iter().map(|t| One::Unexpected(t)))
+}
+
+impl One<'_, '_, '_> {
+    fn name(&self) -> &str {
+        match self {
+            One::Missing(m) => &m.name,
+            One::Misshapen(m) => &m.tensor.name,
+            One::Unexpected(t) => &t.name,
+        }
+    }
+
+    fn rank(&self) -> u8 {
+        match self {
+            One::Missing(_) => 0,
+            One::Misshapen(_) => 1,
+            One::Unexpected(_) => 2,
+        }
+    }
+
+    /// What is there: differences that agree in it are told as one.
+    fn found(&self) -> String {
+        match self {
+            One::Missing(_) => String::new(),
+            One::Misshapen(m) => format!("{:?}", Shape(&m.tensor.shape)),
+            One::Unexpected(t) => format!("{} {:?}", t.dtype, Shape(&t.shape)),
+        }
+    }
+}
+
 struct Explainer<'a> {
     table: &'a TensorTable,
     source: &'a dyn WeightSource,
@@ -93,6 +151,9 @@ struct Explainer<'a> {
 impl Explainer<'_> {
     /// Another family that fits the same config and tensors without a fault.
     fn other_family(&self, differences: &Differences<'_, '_>, others: &Others<'_>) -> Option<Finding> {
+        if differences.unexpected.is_empty() && differences.misshapen.is_empty() {
+            return None; // Tensors were lost; that a family without them exists does not make it this one.
+        }
         let own = others.plugin.name;
         let fits = others.registry.architectures().iter().filter(|a| a.name != own).find(|other| {
             let built = (other.build)(&others.config.fresh(), self.source.tensors());
@@ -171,7 +232,7 @@ impl Explainer<'_> {
             let held = self.table.layers().saturating_sub(list.len());
             let f = f.versus(format!("{} layers", self.table.layers()), format!("{held}"));
             let f = f.advice("fetch what is absent, or correct the number of layers in the config");
-            findings.push(f.because_of_this(gone.iter().map(|m| self.missing_one(m)).collect()));
+            findings.push(f.because_of_this(capped(gone.iter().map(|m| self.missing_one(m)))));
         }
         let layers = self.table.layers();
         let beyond = |t: &&TensorInfo| self.layer_of(&t.name).is_some_and(|(layer, _)| layer >= layers);
@@ -186,7 +247,7 @@ impl Explainer<'_> {
             let f = Finding::new(&LAYERS_EXTRA, message).tensor(extra.first().map_or("", |t| &t.name));
             let f = f.versus(format!("layers 0–{}", layers.saturating_sub(1)), tables::ranges(&list));
             let f = f.advice("correct the number of layers in the config, or remove the tensors");
-            findings.push(f.because_of_this(extra.iter().map(|t| self.unexpected_one(t)).collect()));
+            findings.push(f.because_of_this(capped(extra.iter().map(|t| self.unexpected_one(t)))));
         }
         findings
     }
@@ -242,50 +303,52 @@ impl Explainer<'_> {
             let touched = folded.iter().filter(|m| {
                 m.row.shape.iter().zip(&m.tensor.shape).any(|(axis, &f)| axis.len != f && axis.why() == why)
             });
-            finding.symptoms = touched.map(|m| self.misshapen_one(m)).collect();
+            finding.symptoms = touched.take(Findings::KEPT).map(|m| self.misshapen_one(m)).collect();
         }
         findings
     }
 
     /// One finding for each kind of tensor and fault, layers folded.
     fn by_kind(&self, differences: &Differences<'_, '_>) -> Vec<Finding> {
-        let mut findings = Vec::new();
-        let kind = |name: &str| {
-            self.layer_of(name).map_or_else(|| name.to_owned(), |(_, local)| format!("*.{local}"))
-        };
-        let each = self.each(differences);
-        let mut groups: BTreeMap<(&'static str, String, Option<String>), Vec<Finding>> = BTreeMap::new();
-        for finding in each {
-            let name = finding.place.tensor.clone().unwrap_or_default();
-            let key = (finding.code.id, kind(&name), finding.found.clone());
-            groups.entry(key).or_default().push(finding);
+        let mut groups: BTreeMap<(u8, String, String), Vec<One<'_, '_, '_>>> = BTreeMap::new();
+        for one in all(differences) {
+            let kind = self
+                .layer_of(one.name())
+                .map_or_else(|| one.name().to_owned(), |(_, local)| format!("*.{local}"));
+            groups.entry((one.rank(), kind, one.found())).or_default().push(one);
         }
-        for (_, mut group) in groups {
-            if group.len() == 1 {
-                findings.append(&mut group);
-                continue;
+        let renames = self.renames(differences);
+        let mut findings = Vec::new();
+        for group in groups.into_values() {
+            let mut each = group.iter().map(|one| self.put(one, &renames));
+            let Some(mut head) = each.next() else { continue };
+            if group.len() > 1 {
+                let layers: BTreeSet<usize> =
+                    group.iter().filter_map(|one| Some(self.layer_of(one.name())?.0)).collect();
+                let layers: Vec<usize> = layers.into_iter().collect();
+                let all = capped(group.iter().map(|one| self.put(one, &renames)));
+                head.message =
+                    format!("{}, in {} layers ({})", head.message, group.len(), tables::ranges(&layers));
+                head = head.because_of_this(all);
             }
-            let layers: Vec<usize> = group
-                .iter()
-                .filter_map(|f| Some(self.layer_of(f.place.tensor.as_deref()?)?.0))
-                .collect::<BTreeSet<_>>()
-                .into_iter()
-                .collect();
-            let Some(mut head) = group.first().cloned() else { continue };
-            head.message =
-                format!("{}, in {} layers ({})", head.message, group.len(), tables::ranges(&layers));
-            findings.push(head.because_of_this(group));
+            findings.push(head);
         }
         findings
     }
 
     /// Every difference as a finding of its own.
     fn each(&self, differences: &Differences<'_, '_>) -> Vec<Finding> {
-        let mut all: Vec<Finding> = Vec::with_capacity(differences.count());
-        all.extend(differences.missing.iter().map(|m| self.with_rename(self.missing_one(m), m, differences)));
-        all.extend(differences.misshapen.iter().map(|m| self.misshapen_one(m)));
-        all.extend(differences.unexpected.iter().map(|t| self.unexpected_one(t)));
-        all
+        let renames = self.renames(differences);
+        let all: Vec<One<'_, '_, '_>> = all(differences).collect();
+        capped(all.iter().map(|one| self.put(one, &renames)))
+    }
+
+    fn put(&self, one: &One<'_, '_, '_>, renames: &Renames<'_>) -> Finding {
+        match one {
+            One::Missing(missing) => self.missing_or_renamed(missing, renames),
+            One::Misshapen(misshapen) => self.misshapen_one(misshapen),
+            One::Unexpected(tensor) => self.unexpected_one(tensor),
+        }
     }
 
     fn missing_one(&self, missing: &Missing<'_>) -> Finding {
@@ -294,21 +357,22 @@ impl Explainer<'_> {
         f.advice(missing.row.hint.unwrap_or("fetch the model again or correct the config"))
     }
 
+    /// Tensors that nothing asks for, by layer and shape.
+    fn renames<'s>(&self, differences: &Differences<'_, 's>) -> Renames<'s> {
+        let mut renames: Renames<'s> = HashMap::new();
+        for tensor in &differences.unexpected {
+            let layer = self.layer_of(&tensor.name).map(|(layer, _)| layer);
+            renames.entry((layer, &tensor.shape)).or_default().push(&tensor.name);
+        }
+        renames
+    }
+
     /// A tensor of the same layer and shape that nothing asks for may be the missing one under another name.
-    fn with_rename(
-        &self,
-        finding: Finding,
-        missing: &Missing<'_>,
-        differences: &Differences<'_, '_>,
-    ) -> Finding {
+    fn missing_or_renamed(&self, missing: &Missing<'_>, renames: &Renames<'_>) -> Finding {
+        let finding = self.missing_one(missing);
         let wanted: Vec<usize> = missing.row.shape.iter().map(|a| a.len).collect();
-        let mut alike = differences.unexpected.iter().filter(|t| {
-            t.shape == wanted && self.layer_of(&t.name).map(|(layer, _)| layer) == missing.row.layer
-        });
-        match (alike.next(), alike.next()) {
-            (Some(one), None) => {
-                finding.advice(format!("{} has the same shape and no place: was it renamed?", one.name))
-            }
+        match renames.get(&(missing.row.layer, wanted.as_slice())).map(Vec::as_slice) {
+            Some([one]) => finding.advice(format!("{one} has the same shape and no place: was it renamed?")),
             _ => finding,
         }
     }

@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::finding::Finding;
 use crate::index::TensorInfo;
 use crate::kernel::{Kernel, Options};
+use crate::parallel::on_all_cores;
 use crate::registry::Registry;
 use crate::report::Unchecked;
 use crate::source::WeightSource;
@@ -131,18 +132,27 @@ impl Tally {
 fn scan(kernel: &dyn Kernel, dtype: DType, bytes: &[u8], progress: &dyn Progress) -> Tally {
     let blocks = CHUNK.checked_div(dtype.block_bytes()).unwrap_or(1).max(1);
     let chunk = blocks.saturating_mul(dtype.block_bytes());
-    bytes
-        .par_chunks(chunk)
-        .enumerate()
-        .map_init(Vec::new, |values, (i, raw)| {
-            progress.advance(raw.len() as u64);
-            let first_block = (i as u64).saturating_mul(blocks as u64);
-            scan_chunk(kernel, dtype, raw, values).moved(first_block, dtype)
-        })
-        .reduce(Tally::default, Tally::join)
+    let read = || {
+        bytes
+            .par_chunks(chunk)
+            .enumerate()
+            .map_init(Vec::new, |values, (i, raw)| {
+                progress.advance(raw.len() as u64);
+                let first_block = (i as u64).saturating_mul(blocks as u64);
+                scan_chunk(kernel, dtype, raw, values).moved(first_block, dtype)
+            })
+            .reduce(Tally::default, Tally::join)
+    };
+    on_all_cores(read)
 }
 
 impl Tally {
+    fn add(&mut self, index: usize, nan: bool) {
+        self.first.get_or_insert(index as u64);
+        let count = if nan { &mut self.nan } else { &mut self.infinite };
+        *count = count.saturating_add(1);
+    }
+
     /// Indexes counted from the start of the tensor instead of the chunk's.
     fn moved(mut self, first_block: u64, dtype: DType) -> Tally {
         let values = first_block.saturating_mul(dtype.block_values() as u64);
@@ -152,7 +162,20 @@ impl Tally {
     }
 }
 
+/// F64 reaches beyond what the decoded f32 can hold, so it is looked at as it stands.
+fn scan_f64(raw: &[u8]) -> Tally {
+    let mut tally = Tally::default();
+    let (values, _) = raw.as_chunks::<8>();
+    for (i, x) in values.iter().map(|b| f64::from_le_bytes(*b)).enumerate().filter(|(_, x)| !x.is_finite()) {
+        tally.add(i, x.is_nan());
+    }
+    tally
+}
+
 fn scan_chunk(kernel: &dyn Kernel, dtype: DType, raw: &[u8], values: &mut Vec<f32>) -> Tally {
+    if dtype == DType::F64 {
+        return scan_f64(raw);
+    }
     let mut tally = Tally::default();
     let blocks = raw.len().checked_div(dtype.block_bytes()).unwrap_or(0);
     values.resize(blocks.saturating_mul(dtype.block_values()), 0.0);
@@ -162,12 +185,7 @@ fn scan_chunk(kernel: &dyn Kernel, dtype: DType, raw: &[u8], values: &mut Vec<f3
     // Almost always every value is a number: one pass that vectorises says so.
     if !values.iter().fold(true, |all, x| all & x.is_finite()) {
         for (i, x) in values.iter().enumerate().filter(|(_, x)| !x.is_finite()) {
-            tally.first.get_or_insert(i as u64);
-            if x.is_nan() {
-                tally.nan = tally.nan.saturating_add(1);
-            } else {
-                tally.infinite = tally.infinite.saturating_add(1);
-            }
+            tally.add(i, x.is_nan());
         }
     }
     if let Some(suspect) = dtype.codec().and_then(|c| c.suspect) {

@@ -146,15 +146,19 @@ fn gather(rows: Vec<(Row, RowKey<'_>, Option<Known>)>, has_table: bool) -> Vec<S
     let mut last = Vec::new();
     let mut unexpected = Vec::new();
     let mut stacks: Vec<(String, Vec<(Row, usize)>)> = Vec::new();
+    let mut stack_of: HashMap<String, usize> = HashMap::new();
     for (at, (row, key, place)) in rows.into_iter().enumerate() {
         let order = place.map_or(usize::MAX / 2 + at, |k| k.order);
         match (key.prefix, place) {
             (None, None) if has_table => unexpected.push((row, order)),
             (None, Some(place)) if place.last => last.push((row, order)),
             (None, _) => global.push((row, order)),
-            (Some(prefix), _) => match stacks.iter_mut().find(|(p, _)| p == prefix) {
+            (Some(prefix), _) => match stack_of.get(prefix).and_then(|&i| stacks.get_mut(i)) {
                 Some((_, rows)) => rows.push((row, order)),
-                None => stacks.push((prefix.to_owned(), vec![(row, order)])),
+                None => {
+                    stack_of.insert(prefix.to_owned(), stacks.len());
+                    stacks.push((prefix.to_owned(), vec![(row, order)]));
+                }
             },
         }
     }

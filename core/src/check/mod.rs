@@ -38,6 +38,10 @@ codes! {
         "the file is not the weights of a language model",
         "It is an adapter, a projector, a vocabulary, another layout of the same weights or the like, as the message \
          says. Its tensors are listed; there is no architecture to hold them against.";
+    pub static FAMILY_CONTRADICTION = Error, Config, "family-contradiction",
+        "the config names two families",
+        "model_type says one family and architectures another. Readers differ in which of the two they follow, so one \
+         file gives two models.";
     pub static ARCHITECTURE_OVERRIDDEN = Note, Config, "architecture-overridden",
         "the model was checked against another family than it names",
         "The family was given on the command line and differs from the one in the config.";
@@ -146,7 +150,11 @@ pub fn examine(
     }
     check.report.vocabulary = tokenizer::glance(source);
     if request.wants(Part::Tokenizer) {
-        check.add(tokenizer::check(source));
+        let findings = tokenizer::check(source, check.config.as_ref());
+        check.add(findings);
+        if check.report.vocabulary.is_none() && source.dialect() == Dialect::Gguf {
+            check.skip("the vocabulary", "there is none in the file");
+        }
     }
     if request.wants(Part::Data) {
         let data = data::check(source, registry, progress)?;
@@ -159,8 +167,9 @@ pub fn examine(
 /// A config named on the command line; what is wrong with it stops the check, since it was asked for.
 fn config_file(path: &Path) -> Result<Config> {
     let shown = path.display().to_string();
-    let file = File::on_disk(shown.clone(), path)?;
-    Config::from_json(shown, &file.read_all(MAX_CONFIG_BYTES)?)
+    let file = File::on_disk(shown.clone(), path).and_then(|file| file.read_all(MAX_CONFIG_BYTES));
+    let config = file.and_then(|text| Config::from_json(shown, &text));
+    config.map_err(|e| Error::Usage(format!("--config cannot be used: {e}")))
 }
 
 /// A check under way.
@@ -209,6 +218,11 @@ impl<'a> Check<'a> {
         check
     }
 
+    /// Adds findings that keep a wanted part from being looked at, whatever part they belong to themselves.
+    fn block(&mut self, findings: Vec<Finding>) {
+        self.findings.extend(findings);
+    }
+
     /// Adds findings of the parts that are wanted.
     fn add(&mut self, findings: Vec<Finding>) {
         let request = self.request;
@@ -223,18 +237,17 @@ impl<'a> Check<'a> {
     fn find_config(&mut self) {
         match self.source.config() {
             Ok(config) => self.config = config,
-            Err(Error::Malformed { findings }) => self.add(findings),
-            Err(other) => self.add(vec![Finding::new(&CONFIG_UNREADABLE, other.to_string())]),
+            Err(Error::Malformed { findings }) => return self.block(findings),
+            Err(other) => return self.block(vec![Finding::new(&CONFIG_UNREADABLE, other.to_string())]),
         }
-        let broken = !self.findings.is_empty() && self.config.is_none();
-        if self.config.is_none() && self.request.wants_model() && !broken {
+        if self.config.is_none() && self.request.wants_model() {
             let special = kind::special(self.source, None);
             let message = match special {
                 Some(what) => format!("no config.json: this is {what}"),
                 None => "no config.json beside the weights".to_owned(),
             };
             let f = Finding::new(&CONFIG_ABSENT, message).advice("fetch it, or name one with --config");
-            self.add(vec![f.severity(self.request.unchecked())]);
+            self.block(vec![f.severity(self.request.unchecked())]);
         }
     }
 
@@ -244,7 +257,7 @@ impl<'a> Check<'a> {
             self.skip(ARCHITECTURE, "no config");
             return;
         };
-        self.report.model.family = config.family().map(str::to_owned);
+        self.report.model.family = config.family().map(|name| name.chars().take(80).collect());
         self.report.model.config = Some(config.file().to_owned());
         let packing = packing::of(&config, self.source);
         self.report.model.packing = packing.scheme.clone();
@@ -254,7 +267,7 @@ impl<'a> Check<'a> {
             _ if special.is_some() => {
                 let what = special.unwrap_or_default();
                 let f = Finding::new(&NOT_A_LANGUAGE_MODEL, format!("this is {what}")).file(config.file());
-                self.add(vec![f.severity(self.request.unchecked())]);
+                self.block(vec![f.severity(self.request.unchecked())]);
                 self.skip(ARCHITECTURE, "not the weights of a language model");
             }
             None => self.unknown(registry, &config),
@@ -263,7 +276,7 @@ impl<'a> Check<'a> {
                 let scheme = packing.scheme.unwrap_or_default();
                 let f = Finding::new(&packing::PACKED, format!("the weights are packed ({scheme})"));
                 let f = f.advice("they are listed as stored and not held against the architecture");
-                self.add(vec![f.severity(self.request.unchecked())]);
+                self.block(vec![f.severity(self.request.unchecked())]);
                 self.skip(ARCHITECTURE, format!("packed weights: {scheme}"));
             }
             Some(plugin) => self.build(registry, plugin, &config),
@@ -304,7 +317,7 @@ impl<'a> Check<'a> {
         let known: Vec<&str> = registry.architectures().iter().map(|a| a.name).collect();
         let f = Finding::new(&ARCHITECTURE_UNKNOWN, format!("{said}: {what}")).file(config.file()).field(key);
         let f = f.advice(format!("known: {}; --arch checks against one of them", known.join(", ")));
-        self.add(vec![f.severity(self.request.unchecked())]);
+        self.block(vec![f.severity(self.request.unchecked())]);
         self.skip(ARCHITECTURE, format!("{said}, not known"));
         self.add(config.findings());
     }
@@ -312,11 +325,15 @@ impl<'a> Check<'a> {
     fn build(&mut self, registry: &Registry, plugin: &'static ArchitecturePlugin, config: &Config) {
         self.report.model.architecture = Some(plugin.name);
         let built = (plugin.build)(config, self.source.tensors());
-        self.add(config.findings());
+        self.add(self.contradiction(registry, plugin, config));
         match built {
-            Err(Error::Malformed { .. }) => self.skip("tensors", "the config has to be right first"),
-            Err(other) => self.add(vec![Finding::new(&CONFIG_UNREADABLE, other.to_string())]),
+            Err(Error::Malformed { .. }) => {
+                self.block(config.findings());
+                self.skip("tensors", "the config has to be right first");
+            }
+            Err(other) => self.block(vec![Finding::new(&CONFIG_UNREADABLE, other.to_string())]),
             Ok(architecture) => {
+                self.add(config.findings());
                 let differences = tables::compare(architecture.tensors(), self.source);
                 let others = causes::Others { registry, plugin, config };
                 let shards: Vec<Finding> = std::mem::take(&mut self.findings).into_vec();
@@ -326,6 +343,30 @@ impl<'a> Check<'a> {
                 self.architecture = Some(architecture);
             }
         }
+    }
+
+    /// `model_type` and `architectures` that name two families.
+    fn contradiction(
+        &self,
+        registry: &Registry,
+        plugin: &ArchitecturePlugin,
+        config: &Config,
+    ) -> Vec<Finding> {
+        let classes = config.classes();
+        let owner =
+            |class: &String| registry.architectures().iter().find(|a| a.classes.contains(&class.as_str()));
+        let others = classes.iter().filter_map(|class| Some((class, owner(class)?)));
+        let strange = others.filter(|(_, owner)| owner.name != plugin.name && plugin.named_by(config));
+        strange
+            .map(|(class, owner)| {
+                let family = config.family().unwrap_or_default();
+                let message =
+                    format!("model_type is \"{family}\", but architectures names {class} of {}", owner.name);
+                let f =
+                    Finding::new(&FAMILY_CONTRADICTION, message).file(config.file()).field("architectures");
+                f.advice("keep the one that fits the tensors")
+            })
+            .collect()
     }
 
     fn finish(mut self) -> Report {

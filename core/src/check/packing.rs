@@ -93,6 +93,9 @@ fn is_plain(tensor: &TensorInfo) -> bool {
 fn said(config: &Config) -> Option<String> {
     let entries = config.entries();
     let begins = ["quantization_config.", "quantization.", "text_config.quantization_config."];
+    if let Some(value) = entries.get("quantization_config").filter(|v| !matches!(v, Value::Null)) {
+        return Some(format!("{value}, which is no description of a scheme"));
+    }
     let prefix = begins.iter().find(|p| entries.entries().iter().any(|e| e.key.starts_with(**p)))?;
     let value = |name: &str| entries.get(&format!("{prefix}{name}"));
     let text = |name: &str| match value(name) {

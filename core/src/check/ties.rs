@@ -4,10 +4,12 @@ use super::Progress;
 use super::tables::file_of;
 use crate::architecture::Architecture;
 use crate::codes;
-use crate::error::Result;
+use crate::dtype::DType;
+use crate::error::{Error, Result};
 use crate::finding::Finding;
-use crate::index::TensorInfo;
+use crate::index::{ElementType, TensorInfo};
 use crate::kernel::{Kernel, Options};
+use crate::parallel::on_all_cores;
 use crate::registry::Registry;
 use crate::report::Unchecked;
 use crate::source::WeightSource;
@@ -89,11 +91,18 @@ impl Pair<'_> {
     fn compare(&self, registry: &Registry, progress: &dyn Progress, ties: &mut Ties) {
         let (copy, first) = (self.copy, self.first);
         let same_type = copy.dtype == first.dtype;
+        let wide = [copy, first].iter().any(|t| t.dtype == ElementType::Known(DType::F64));
         if !same_type && !self.declared {
             return;
         }
         progress.begin("comparing tied tensors", copy.byte_len().saturating_add(first.byte_len()));
-        let outcome = if same_type { self.bytes(progress) } else { self.values(registry, progress) };
+        let outcome = match (same_type, wide) {
+            (true, _) => self.bytes(progress),
+            (false, true) => {
+                Err(Error::Usage("F64 values are compared with those of another type by nothing here".into()))
+            }
+            (false, false) => self.values(registry, progress),
+        };
         progress.end();
         let finding = match outcome {
             Err(e) => {
@@ -195,7 +204,7 @@ fn widen(
     n: usize,
     out: &mut Vec<f32>,
 ) -> Result<u64> {
-    let unreadable = |what: String| crate::error::Error::Usage(what);
+    let unreadable = |what: String| Error::Usage(what);
     let dtype = tensor.dtype.known().ok_or_else(|| unreadable(format!("{} is not known", tensor.dtype)))?;
     let blocks = n.div_ceil(dtype.block_elements());
     let start = from.checked_div(dtype.block_elements()).unwrap_or(0).saturating_mul(dtype.block_bytes());
@@ -214,7 +223,8 @@ fn first_difference(a: &[u8], b: &[u8], progress: &dyn Progress) -> Option<usize
         progress.advance(x.len().saturating_add(y.len()) as u64);
         x != y
     };
-    let chunk = a.par_chunks(CHUNK).zip(b.par_chunks(CHUNK)).position_first(differs)?;
+    let compare = || a.par_chunks(CHUNK).zip(b.par_chunks(CHUNK)).position_first(differs);
+    let chunk = on_all_cores(compare)?;
     let start = chunk.saturating_mul(CHUNK);
     let within = a.get(start..)?.iter().zip(b.get(start..)?).position(|(x, y)| x != y)?;
     Some(start.saturating_add(within))

@@ -3,6 +3,7 @@
 use super::tables::ranges;
 use crate::bundle::File;
 use crate::codes;
+use crate::config::Config;
 use crate::error::Error;
 use crate::finding::{Code, Finding, Findings, Severity};
 use crate::json::JSON_INVALID;
@@ -48,6 +49,9 @@ codes! {
         "tokenizer.json is damaged or is not a tokenizer of the `tokenizers` library. Fetch it again.";
 }
 
+/// Special ids of one kind that are looked at; models have a handful.
+const MOST_IDS: usize = 1024;
+
 /// A tokenizer.json is at most some tens of megabytes.
 const MAX_TOKENIZER_BYTES: u64 = 256 * 1024 * 1024;
 
@@ -74,14 +78,14 @@ pub(super) fn glance(source: &dyn WeightSource) -> Option<Vocabulary> {
 }
 
 /// Everything that is wrong with the vocabulary.
-pub(super) fn check(source: &dyn WeightSource) -> Vec<Finding> {
+pub(super) fn check(source: &dyn WeightSource, config: Option<&Config>) -> Vec<Finding> {
     let mut findings = Findings::new();
     match source.dialect() {
         Dialect::Gguf => {
             let file = source.files().first().map_or_else(String::new, |f| f.name().to_owned());
             Inside { metadata: source.metadata(), file, findings: &mut findings }.check(source);
         }
-        Dialect::Hf => beside(source, &mut findings),
+        Dialect::Hf => beside(source, config, &mut findings),
     }
     findings.into_vec()
 }
@@ -102,7 +106,14 @@ struct Inside<'a> {
 
 impl Inside<'_> {
     fn check(&mut self, source: &dyn WeightSource) {
-        let Some(model) = self.metadata.get("tokenizer.ggml.model") else { return };
+        let key = "tokenizer.ggml.model";
+        let Some(model) = self.metadata.get(key) else {
+            if self.metadata.get("tokenizer.ggml.tokens").is_some() {
+                let message = "is missing, though there are tokens".to_owned();
+                self.add(&TOKENIZER_MODEL, key, message, Some("convert the model again".into()));
+            }
+            return;
+        };
         let model = match model {
             Value::Text(text) => text.clone(),
             other => {
@@ -273,7 +284,7 @@ fn malformed_merges(list: &dyn List) -> Option<(u64, u64, Vec<u8>)> {
 }
 
 /// The vocabulary beside a Hugging Face checkpoint.
-fn beside(source: &dyn WeightSource, findings: &mut Findings) {
+fn beside(source: &dyn WeightSource, config: Option<&Config>, findings: &mut Findings) {
     let rows = embedding_rows(source);
     match source.beside("tokenizer.json") {
         Ok(Some(file)) => match Vocab::read(&file) {
@@ -283,21 +294,22 @@ fn beside(source: &dyn WeightSource, findings: &mut Findings) {
         Ok(None) => {}
         Err(e) => findings.push(Finding::new(&TOKENIZER_FILE, e.to_string())),
     }
-    if let (Ok(Some(config)), Some(rows)) = (source.config(), rows) {
-        config_ids(&config, rows, findings);
+    if let (Some(config), Some(rows)) = (config, rows) {
+        config_ids(config, rows, findings);
     }
 }
 
 /// Special ids that config.json names, one number or a list of them.
-fn config_ids(config: &crate::config::Config, rows: u64, findings: &mut Findings) {
+fn config_ids(config: &Config, rows: u64, findings: &mut Findings) {
     for key in ["bos_token_id", "eos_token_id", "pad_token_id"] {
-        let named = match config.entries().get(key) {
-            Some(list @ Value::List(_)) => list.first_items(64).unwrap_or_default(),
+        let named = match config.value(key) {
+            Some(list @ Value::List(_)) => list.first_items(MOST_IDS).unwrap_or_default(),
             Some(value) => vec![value.clone()],
             None => Vec::new(),
         };
         for value in named {
-            if matches!(value, Value::Unsigned(id) if id >= rows) {
+            let fine = matches!(value, Value::Null) || matches!(value, Value::Unsigned(id) if id < rows);
+            if !fine {
                 let message = format!("token {value} has no row in the embedding of {rows} rows");
                 // Padding ids beyond the vocabulary are common, and are never looked up.
                 let severity = if key == "pad_token_id" { Severity::Warning } else { Severity::Error };
@@ -341,10 +353,18 @@ impl Vocab {
             }
         }
         let added = top.get("added_tokens").map_or("[]", |raw| raw.get());
-        let added: Vec<HashMap<String, serde_json::Value>> = serde_json::from_str(added).map_err(invalid)?;
+        let added: Vec<Object<'_>> = serde_json::from_str(added).map_err(invalid)?;
         for token in added {
-            let content = token.get("content").and_then(|c| c.as_str()).unwrap_or_default();
-            ids.extend(token.get("id").and_then(|id| id.as_u64()).map(|id| (content.to_owned(), id)));
+            let content = token.get("content").map_or("", |raw| raw.get().trim_matches('"'));
+            let id = token.get("id").map_or("null", |raw| raw.get());
+            match id.parse() {
+                Ok(id) => ids.push((content.to_owned(), id)),
+                Err(_) => {
+                    let what =
+                        format!("the added token \"{content}\" has the id {id}, which is no whole number");
+                    return Err(fail(&TOKENIZER_FILE, what));
+                }
+            }
         }
         Ok(Vocab { ids })
     }

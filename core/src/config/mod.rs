@@ -72,7 +72,7 @@ pub struct Config {
 const MOST_LAYERS: usize = 10_000;
 
 /// A config is text that people write; this bound only keeps a wrong file from being read whole.
-pub const MAX_CONFIG_BYTES: u64 = 16 * 1024 * 1024;
+pub const MAX_CONFIG_BYTES: u64 = 4 * 1024 * 1024;
 
 impl Config {
     /// From the text of a `config.json`. A text model nested in a larger one (`text_config`) is looked for
@@ -84,7 +84,7 @@ impl Config {
         let scopes =
             if nested { vec!["text_config.".to_owned(), String::new()] } else { vec![String::new()] };
         let config = Config::new(Dialect::Hf, file, Arc::new(parsed.entries), scopes);
-        config.findings.borrow_mut().extend(parsed.findings);
+        config.findings.borrow_mut().extend(parsed.faults.into_vec());
         Ok(config)
     }
 
@@ -126,6 +126,12 @@ impl Config {
     /// Everything that stands in it.
     pub fn entries(&self) -> &Metadata {
         &self.entries
+    }
+
+    /// A value by its Hugging Face name, in the nested text model before the model around it; for what is no
+    /// hyperparameter.
+    pub fn value(&self, name: &str) -> Option<&Value> {
+        self.scopes.iter().find_map(|scope| self.entries.get(&format!("{scope}{name}")))
     }
 
     /// The family as the file names it: `model_type`, or `general.architecture`.
@@ -179,6 +185,9 @@ impl Config {
                 self.scopes.iter().flat_map(|s| key.hf.iter().map(move |n| format!("{s}{n}"))).collect()
             }
         };
+        for name in names.iter().filter(|_| self.dialect == Dialect::Hf) {
+            self.parent_is_object(key, name);
+        }
         let mut found = names.into_iter().filter_map(|name| match self.entries.get(&name) {
             None | Some(Value::Null) => None,
             Some(value) => Some((name, value.clone())),
@@ -193,6 +202,14 @@ impl Config {
             }
         }
         Some(first)
+    }
+
+    /// A key inside `rope_parameters` cannot be found if that is a list or a text.
+    fn parent_is_object(&self, key: &Key, name: &str) {
+        let Some((parent, _)) = name.rsplit_once('.') else { return };
+        if let Some(value) = self.entries.get(parent).filter(|v| !matches!(v, Value::Null)) {
+            self.bad(key, parent, "an object", value);
+        }
     }
 
     /// Whether the key stands in the file with a value other than null.
@@ -388,7 +405,11 @@ impl Config {
     }
 
     fn number_from(&self, key: &'static Key, bound: Bound, name: String, value: Value) -> Option<f64> {
-        let x = number(&value).filter(|x| x.is_finite() && (bound == Bound::Finite || *x > 0.0));
+        let x = number(&value).filter(|x| {
+            // What is computed with is the number in f32.
+            let x = *x as f32;
+            x.is_finite() && (bound == Bound::Finite || x > 0.0)
+        });
         match x {
             Some(x) => {
                 self.add_fact(key, name, value, Origin::File, false);

@@ -11,6 +11,7 @@ use scantling_core::codes;
 use scantling_core::error::{Error, Result};
 use scantling_core::finding::{Finding, Findings};
 use scantling_core::index::{TensorIndex, TensorInfo};
+use scantling_core::parallel::on_all_cores;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -116,8 +117,8 @@ pub(super) fn from_index(bundle: &Bundle, shard: Option<&str>) -> Result<Source>
     let mut order: Vec<usize> = (0..map.shards.len()).collect();
     order.sort_by_key(|&i| map.shards.get(i).map(|s| &s.name));
     let name = |i: usize| map.shards.get(i).map_or("", |s| &*s.name);
-    let opened = order.par_iter().map(|&i| (i, open_shard(bundle.folder(), name(i))));
-    let opened: Vec<(usize, Result<Opened, Fault>)> = opened.collect();
+    let open = || order.par_iter().map(|&i| (i, open_shard(bundle.folder(), name(i)))).collect();
+    let opened: Vec<(usize, Result<Opened, Fault>)> = on_all_cores(open);
 
     let mut parts = Vec::with_capacity(opened.len());
     let mut places: Vec<Option<usize>> = vec![None; map.shards.len()];
@@ -308,7 +309,8 @@ pub(super) fn from_numbers(bundle: &Bundle, names: &[String], mut findings: Find
     let mut numbered: Vec<(Numbered<'_>, &str)> =
         names.iter().filter_map(|n| Some((Numbered::parse(n)?, n.as_str()))).collect();
     numbered.sort_by_key(|(n, _)| n.number);
-    let opened: Vec<_> = numbered.par_iter().map(|(_, name)| open_shard(bundle.folder(), name)).collect();
+    let open = || numbered.par_iter().map(|(_, name)| open_shard(bundle.folder(), name)).collect();
+    let opened: Vec<Result<Opened, Fault>> = on_all_cores(open);
     let mut parts = Vec::with_capacity(opened.len());
     for (outcome, (_, name)) in opened.into_iter().zip(&numbered) {
         match outcome {

@@ -207,7 +207,7 @@ impl<'t> Scan<'_, 't> {
         if raw == self.last.0 {
             return Some(self.last.1);
         }
-        let name = string(raw).ok().filter(|_| raw.starts_with('"'))?;
+        let name = one_spelling(string(raw).ok().filter(|_| raw.starts_with('"'))?);
         let next = self.map.shards.len();
         let shard = *self.files.entry(name).or_insert_with_key(|name| {
             self.map.shards.push(Named { name: name.clone(), at, tensors: 0 });
@@ -231,6 +231,15 @@ impl<'t> Scan<'_, 't> {
             }
         }
     }
+}
+
+/// A relative name without the steps that lead nowhere, so that `./a//b` and `a/b` are one file.
+fn one_spelling(name: Cow<'_, str>) -> Cow<'_, str> {
+    let idle = |step: &str| step.is_empty() || step == ".";
+    if name.starts_with('/') || !name.split('/').any(idle) {
+        return name;
+    }
+    Cow::Owned(name.split('/').filter(|step| !idle(step)).collect::<Vec<_>>().join("/"))
 }
 
 /// Holds the index's total against the tensors' own.
