@@ -307,3 +307,60 @@ impl Record {
         file.write_all(input)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits(crashes: PathBuf) -> Limits {
+        Limits { time: None, inputs: Some(20_000), seed: 1, threads: 2, crashes, record: false }
+    }
+
+    /// Two faults in one target: both are found, made small and written down.
+    #[test]
+    fn faults_are_caught() {
+        static FAULTY: Target = Target {
+            name: "faulty",
+            run: |input| {
+                assert!(!input.contains(&b'!'), "an exclamation");
+                if input.starts_with(b"{{") {
+                    std::hint::black_box(Vec::<u8>::with_capacity(300 << 20));
+                }
+                Outcome::default()
+            },
+            seeds: || vec![b"good day{".to_vec(), b"{\"a\": \"F32!\"}".to_vec()],
+            repair: |_| {},
+        };
+        let folder = std::env::temp_dir().join(format!("scantling-fuzz-{}", std::process::id()));
+        crate::caught::install();
+        let summary = run(&FAULTY, &limits(folder.clone())).unwrap();
+        let mut caught: Vec<(&[u8], &str)> =
+            summary.caught.iter().map(|c| (c.input.as_slice(), c.what.as_str())).collect();
+        caught.sort_unstable();
+        assert_eq!(caught.len(), 2, "{caught:?}");
+        assert_eq!(caught[0].0, b"!");
+        assert!(caught[0].1.contains("run.rs") && caught[0].1.ends_with("an exclamation"), "{caught:?}");
+        assert_eq!(caught[1], (&b"{{"[..], "memory: 300 MiB"));
+        for caught in &summary.caught {
+            assert_eq!(fs::read(&caught.file).unwrap(), caught.input);
+        }
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_run_can_be_repeated() {
+        static STEADY: Target = Target {
+            name: "steady",
+            run: |input| {
+                let mut outcome = Outcome::default();
+                outcome.add("sum", &input.iter().fold(0u8, |a, b| a.wrapping_add(*b)).to_string());
+                outcome
+            },
+            seeds: || vec![b"{\"a\": 1}".to_vec()],
+            repair: |_| {},
+        };
+        let once = || run(&STEADY, &limits(PathBuf::from("unused"))).unwrap();
+        let (a, b) = (once(), once());
+        assert_eq!((a.inputs, a.outcomes, a.kept), (20_000, b.outcomes, b.kept));
+    }
+}

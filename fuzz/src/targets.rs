@@ -8,10 +8,11 @@ use scantling_architectures as _;
 use scantling_core::bundle::{Bundle, Folder};
 use scantling_core::check::{self, Request, Silent};
 use scantling_core::error::Result;
-use scantling_core::finding::Part;
+use scantling_core::finding::{Part, Severity};
+use scantling_core::index::TensorInfo;
 use scantling_core::metadata::{Item, Metadata, Value};
 use scantling_core::registry::Registry;
-use scantling_core::source::WeightSource;
+use scantling_core::source::{FormatPlugin, Plan, TensorSpec, WeightSource};
 use scantling_formats as _;
 use scantling_kernels as _;
 use std::collections::BTreeMap;
@@ -32,7 +33,7 @@ pub struct Target {
 }
 
 /// All of them.
-pub static TARGETS: [Target; 5] = [
+pub static TARGETS: [Target; 6] = [
     Target {
         name: "safetensors",
         run: safetensors,
@@ -42,6 +43,12 @@ pub static TARGETS: [Target; 5] = [
     Target { name: "gguf", run: gguf, seeds: seeds::gguf, repair: |_| {} },
     Target { name: "gguf_model", run: gguf_model, seeds: seeds::gguf_model, repair: |_| {} },
     Target { name: "index_config", run: index_config, seeds: seeds::index_config, repair: folder::repair },
+    Target {
+        name: "rewrite",
+        run: rewrite,
+        seeds: seeds::rewrite,
+        repair: |input| mutate::repair_header(input, 0),
+    },
     Target { name: "tokenizer", run: tokenizer, seeds: seeds::tokenizer, repair: |_| {} },
 ];
 
@@ -105,6 +112,79 @@ pub fn index_config(input: &[u8]) -> Outcome {
         }
     }
     outcome
+}
+
+/// The input is a file of any format: opened, and what it holds laid out anew in every format that can be
+/// written. What is laid out has to read back without a fault, as it was.
+pub fn rewrite(input: &[u8]) -> Outcome {
+    let mut outcome = Outcome::default();
+    let source = match open_file("model", input) {
+        Ok(source) => source,
+        Err(e) => {
+            outcome.error(&e);
+            return outcome;
+        }
+    };
+    let spec = |tensor: &TensorInfo| {
+        Some(TensorSpec {
+            name: tensor.name.clone(),
+            dtype: tensor.dtype.known()?,
+            shape: tensor.shape.clone(),
+        })
+    };
+    let specs: Vec<TensorSpec> = source.tensors().tensors().iter().filter_map(spec).collect();
+    for format in registry().formats() {
+        for metadata in [source.metadata(), &Metadata::default()] {
+            match format.plan.map(|plan| plan(metadata, &specs)) {
+                Some(Ok(plan)) => reads_back(format, &plan, &specs, metadata, &mut outcome),
+                Some(Err(e)) => outcome.error(&e),
+                None => {}
+            }
+        }
+    }
+    outcome
+}
+
+/// Longest file that is made of a plan.
+const PLANNED: u64 = 1 << 20;
+
+/// Makes a file of a plan, with nothing but zeros for data, and holds it against what was planned.
+fn reads_back(
+    format: &FormatPlugin,
+    plan: &Plan,
+    specs: &[TensorSpec],
+    metadata: &Metadata,
+    outcome: &mut Outcome,
+) {
+    outcome.add("planned", format.name);
+    let mut bytes = plan.header.clone();
+    assert!(plan.len >= bytes.len() as u64, "a file is no shorter than its header");
+    if plan.len > PLANNED {
+        return;
+    }
+    bytes.resize(plan.len as usize, 0);
+    let name = format!("model.{}", format.extensions.first().unwrap_or(&format.name));
+    let opened = Bundle::in_memory(&name, [(name.clone(), bytes)]).and_then(|bundle| (format.open)(&bundle));
+    let source = match opened {
+        Ok(source) => source,
+        Err(e) => panic!("what was planned cannot be opened: {e}"),
+    };
+    for finding in source.findings() {
+        assert!(finding.severity < Severity::Error, "what was planned has a fault: {finding}");
+        outcome.finding(finding);
+    }
+    assert_eq!(source.tensors().len(), specs.len(), "as many tensors as were planned");
+    assert_eq!(source.metadata().len(), metadata.len(), "as many keys as were planned");
+    for (spec, offset) in specs.iter().zip(&plan.offsets) {
+        let tensor = source.tensors().get(&spec.name).expect("every tensor that was planned");
+        assert_eq!(tensor.dtype.known(), Some(spec.dtype), "the type that was planned");
+        assert_eq!(tensor.shape, spec.shape, "the shape that was planned");
+        assert_eq!(
+            tensor.bytes.as_ref().map(|range| range.start),
+            Some(*offset),
+            "the place that was planned"
+        );
+    }
 }
 
 /// The input is a vocabulary: in a `.gguf` file if it begins like one, or else a `tokenizer.json` beside a

@@ -177,6 +177,11 @@ pub fn gguf_model() -> Vec<Vec<u8>> {
     seeds
 }
 
+/// Files for the target `rewrite`: those of every format.
+pub fn rewrite() -> Vec<Vec<u8>> {
+    [safetensors(), gguf()].concat()
+}
+
 /// Inputs for the target `tokenizer`.
 pub fn tokenizer() -> Vec<Vec<u8>> {
     let embedding = ("token_embd.weight".to_owned(), DType::F32, vec![8, 2]);
