@@ -33,7 +33,7 @@ Examples:
 /// MODEL is a folder, a .safetensors or .gguf file, a model.safetensors.index.json, or any part of a split
 /// set. What a file is is told by its content, not by its name.
 #[derive(Debug, Parser)]
-#[command(name = "scantling", version, after_help = EXIT_CODES, disable_help_subcommand = true)]
+#[command(name = "scantling", version, after_help = EXIT_CODES)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]

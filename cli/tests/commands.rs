@@ -71,7 +71,7 @@ fn check_says_what_is_wrong() {
 ✗ bad  qwen3 · 24 tensors · safetensors · 1 error
   error[tensor-missing]: model.layers.1.mlp.up_proj.weight is missing
     expected [20, 8]: intermediate_size = 20, hidden_size = 8
-    found    no tensor of that name
+    found    none
     to do: fetch the model again or correct the config
   note: lm_head.weight present but tied — a redundant byte-identical copy of embed_tokens (128 params counted once)
   not checked: tensor values (use check --data)

@@ -179,3 +179,54 @@ fn a_gguf_file_says_its_epsilon_and_one_width_for_keys_and_values() {
     let eps = renamed(b"qwen3.attention.layer_norm_rms_epsilon", b"qwen3.attention.layer_norm_rms_epsilox");
     assert_eq!(clean(eps), ["config-missing-key"]);
 }
+
+#[test]
+fn the_config_of_another_model_is_one_cause() {
+    let report =
+        with_config(&String::from_utf8(testdata("llama-tiny/config.json")).unwrap(), &Request::default());
+    assert_eq!(errors(&report), ["config-foreign"]);
+    assert!(
+        report.findings[0].message.ends_with("the names are those of qwen3"),
+        "{}",
+        report.findings[0].message
+    );
+    assert_eq!(report.findings[0].symptoms.len(), 5);
+}
+
+#[test]
+fn a_family_given_by_hand_is_told_from_the_config_s_own() {
+    let request = Request { architecture: Some("qwen2".into()), ..Request::default() };
+    let report = with_config(&edited("{", "{"), &request);
+    assert_eq!(errors(&report), ["family-other"]);
+    let advice = report.findings[0].advice.as_deref().unwrap();
+    assert_eq!(advice, "leave --arch out: the config says \"qwen3\", which fits");
+}
+
+#[test]
+fn a_gguf_family_that_its_keys_deny_is_the_cause_and_nothing_is_made_up() {
+    let mut bytes = testdata("qwen3-tiny.gguf");
+    let at = (0..bytes.len()).find(|&i| bytes[i..].starts_with(b"\x05\0\0\0\0\0\0\0qwen3")).unwrap();
+    bytes[at + 8..at + 13].copy_from_slice(b"llama");
+    let report = examine("m.gguf", vec![("m.gguf", bytes)], &Request::default());
+    assert_eq!(errors(&report), ["family-contradiction"]);
+    assert!(
+        report.facts.iter().all(|f| f.dimension && f.name.ends_with("vocab_size") || !f.dimension),
+        "{:?}",
+        report.facts
+    );
+}
+
+#[test]
+fn what_was_left_out_is_said() {
+    let request = Request { parts: vec![Part::Container], ..Request::default() };
+    let report = with_config(&edited("{", "{"), &request);
+    assert_eq!(report.unchecked[0].what, "shards, config, names, shapes, types, ties");
+}
+
+#[test]
+fn a_default_that_was_taken_is_noted() {
+    let report = with_config(&edited("\"rms_norm_eps\": 1e-06,", ""), &Request::default());
+    assert!(errors(&report).is_empty());
+    let note = report.findings.iter().find(|f| f.code.id == "config-default").unwrap();
+    assert!(note.message.contains("rms_norm_eps = 1e-6"), "{}", note.message);
+}

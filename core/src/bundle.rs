@@ -43,7 +43,7 @@ impl File {
     /// are followed: a pipe would block and a device would never end.
     pub fn on_disk(name: impl Into<String>, path: impl Into<PathBuf>) -> Result<File> {
         let (name, path) = (name.into(), path.into());
-        let data = fs::metadata(&path).map_err(|e| Error::io(&name, "cannot look at it", e))?;
+        let data = fs::metadata(&path).map_err(|e| Error::io(&name, "cannot open it", e))?;
         if !data.is_file() {
             let what = if data.is_dir() { "a folder" } else { "a pipe, socket or device" };
             return Err(Error::Foreign {
@@ -335,7 +335,7 @@ impl Target {
     /// Looks at a path; follows links.
     pub fn at(path: &Path) -> Result<Target> {
         let data =
-            fs::metadata(path).map_err(|e| Error::io(path.display().to_string(), "cannot look at it", e))?;
+            fs::metadata(path).map_err(|e| Error::io(path.display().to_string(), "cannot open it", e))?;
         if data.is_dir() {
             return Ok(Target::Folder(Folder::Disk(path.to_path_buf())));
         }

@@ -1,6 +1,7 @@
 //! Why a command could not go on, told apart by who has to act.
 
 use crate::finding::Finding;
+use std::fmt;
 use std::io;
 
 /// The result of anything that can fail.
@@ -8,7 +9,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A failure that leaves nothing to look at. Faults in a file whose tensors can still be listed are
 /// [`Finding`]s of the opened source instead.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The system refused: no such file, no permission, a short read.
@@ -50,6 +51,13 @@ pub enum Error {
     /// The request does not say which model, names an unknown plugin, or the like.
     #[error("{0}")]
     Usage(String),
+}
+
+/// The same words: `main` prints an error in this form.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl Error {

@@ -108,6 +108,12 @@ pub fn sniff(head: &[u8]) -> Option<(&'static str, &'static str)> {
         let what = "a web page: a server's error or log-in page was saved in place of the file";
         return Some((what, "download the file anew, with the access it asks for"));
     }
+    if text.starts_with(b"{") && (finds(text, b"\"model_type\"") || finds(text, b"\"architectures\"")) {
+        return Some((
+            "a config, not the weights it belongs to",
+            "name its folder, or the weight file beside it",
+        ));
+    }
     if begins(b"Invalid username or password") || begins(b"Access to model") || begins(b"Entry not found") {
         return Some((
             "a server's refusal saved in place of the file",
@@ -115,6 +121,10 @@ pub fn sniff(head: &[u8]) -> Option<(&'static str, &'static str)> {
         ));
     }
     None
+}
+
+fn finds(text: &[u8], word: &[u8]) -> bool {
+    text.windows(word.len()).any(|part| part == word)
 }
 
 /// Why a folder holds no model this program reads.

@@ -13,7 +13,11 @@ pub(super) fn run(registry: &Registry, args: &ExplainArgs, screen: &mut Screen<'
     let all = registry.codes();
     let chosen: Vec<&'static Code> = match &args.code {
         None => all.to_vec(),
-        Some(id) => vec![all.iter().copied().find(|c| c.id == id).ok_or_else(|| unknown(all, id))?],
+        Some(id) => {
+            // As findings show it, `error[tensor-missing]`, or the name alone.
+            let id = id.split_once('[').map_or(id.as_str(), |(_, rest)| rest.trim_end_matches(']'));
+            vec![all.iter().copied().find(|c| c.id == id).ok_or_else(|| unknown(all, id))?]
+        }
     };
     if args.list.wants_json() {
         json::codes(screen, &chosen);

@@ -88,7 +88,7 @@ fn level(severity: Severity) -> &'static str {
 }
 
 fn result(model: &Path, finding: &Finding, rule: Option<usize>) -> Value {
-    let mut text = finding.message.clone();
+    let mut text = with_subject(finding);
     if let (Some(expected), Some(found)) = (&finding.expected, &finding.found) {
         let _ = write!(text, " (expected {expected}, found {found})");
     }
@@ -111,10 +111,18 @@ fn result(model: &Path, finding: &Finding, rule: Option<usize>) -> Value {
     Value::Object(result)
 }
 
+/// The message after the name of what it is about: viewers show the text alone.
+fn with_subject(finding: &Finding) -> String {
+    match finding.place.tensor.as_ref().or(finding.place.field.as_ref()) {
+        Some(subject) => format!("{subject}: {}", finding.message),
+        None => finding.message.clone(),
+    }
+}
+
 fn symptom(model: &Path, finding: &Finding) -> Value {
     let mut place = location(model, finding);
     if let Value::Object(members) = &mut place {
-        members.insert("message".into(), json!({"text": finding.message}));
+        members.insert("message".into(), json!({"text": with_subject(finding)}));
     }
     place
 }

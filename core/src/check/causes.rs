@@ -18,6 +18,10 @@ codes! {
         "the tensors are those of another family",
         "The config names one family, but with the same hyperparameters another one fits the tensors without a fault. \
          model_type (or general.architecture) was probably set wrongly.";
+    pub static CONFIG_FOREIGN = Error, Shapes, "config-foreign",
+        "the config belongs to another model",
+        "Several hyperparameters and tensors contradict each other at once: the config was taken from another model, or \
+         the weights were. What differs is listed below it.";
     pub static NAMES_PREFIXED = Error, Names, "names-prefixed",
         "every name begins with something more, or lacks its beginning",
         "The tensors are all there under names that differ by one prefix: a bare base model was saved without \
@@ -42,6 +46,8 @@ pub(super) struct Others<'a> {
     pub registry: &'a Registry,
     pub plugin: &'static ArchitecturePlugin,
     pub config: &'a Config,
+    /// Whether the family was given on the command line instead of by the config.
+    pub by_hand: bool,
 }
 
 /// Turns differences into findings. `shards` are the findings made so far: where one of them says that part
@@ -70,9 +76,17 @@ pub(super) fn explain(
                 result.push(cause.because_of_this(explainer.each(&differences)));
             }
             None => {
-                result.extend(explainer.layers(&mut differences));
-                result.extend(explainer.denied(&mut differences));
-                result.extend(explainer.by_kind(&differences));
+                let mut apart = explainer.layers(&mut differences);
+                let denied = explainer.denied(&mut differences);
+                let foreign = !denied.is_empty();
+                apart.extend(denied);
+                apart.extend(explainer.by_kind(&differences));
+                // One thing wrong is that thing; a size denied and two things more are another model's config.
+                if foreign && apart.len() > 2 {
+                    result.push(explainer.foreign_config(apart, others));
+                } else {
+                    result.extend(apart);
+                }
             }
         }
     }
@@ -155,18 +169,51 @@ impl Explainer<'_> {
             return None; // Tensors were lost; that a family without them exists does not make it this one.
         }
         let own = others.plugin.name;
-        let fits = others.registry.architectures().iter().filter(|a| a.name != own).find(|other| {
+        let mut candidates = others.registry.architectures().to_vec();
+        candidates.sort_by_key(|a| !a.claims(others.config)); // What the config says itself comes first.
+        let fits = candidates.into_iter().filter(|a| a.name != own).find(|other| {
             let built = (other.build)(&others.config.fresh(), self.source.tensors());
             built.is_ok_and(|a| tables::compare(a.tensors(), self.source).count() == 0)
         })?;
         let message = format!("this looks like {}, not {own}", fits.name);
         let family = others.config.family().unwrap_or(own);
+        let who = if others.by_hand { "--arch" } else { "the config" };
         let f = Finding::new(&FAMILY_OTHER, message).file(others.config.file());
         let f = f.versus(
-            format!("the tensors of {own}, as the config says (\"{family}\")"),
+            format!("the tensors of {own}, as {who} says"),
             format!("those of {} without a fault; {} differ from {own}", fits.name, differences.count()),
         );
-        Some(f.advice(format!("correct the family in the config, or check with --arch {}", fits.name)))
+        let advice = match (others.by_hand, fits.claims(others.config)) {
+            (true, true) => format!("leave --arch out: the config says \"{family}\", which fits"),
+            _ => format!("correct the family in the config, or check with --arch {}", fits.name),
+        };
+        Some(f.advice(advice))
+    }
+
+    /// The config of another model altogether.
+    fn foreign_config(&self, apart: Vec<Finding>, others: &Others<'_>) -> Finding {
+        let dialect = self.source.dialect();
+        let kinds = |table: &TensorTable| -> BTreeSet<&'static str> {
+            table.rows().iter().filter(|r| r.layer == Some(0)).map(|r| r.local_name(dialect)).collect()
+        };
+        let held: BTreeSet<&str> = self
+            .source
+            .tensors()
+            .tensors()
+            .iter()
+            .filter_map(|t| self.layer_of(&t.name))
+            .filter(|(layer, _)| *layer == 0)
+            .map(|(_, local)| local)
+            .collect();
+        let alike = others.registry.architectures().iter().find(|other| {
+            let built = (other.build)(&others.config.fresh(), self.source.tensors());
+            built.is_ok_and(|a| kinds(a.tensors()) == held)
+        });
+        let names = alike.map_or(String::new(), |a| format!("; the names are those of {}", a.name));
+        let file = others.config.file();
+        let message = format!("the config is that of another model: {} things differ{names}", apart.len());
+        let f = Finding::new(&CONFIG_FOREIGN, message).file(file);
+        f.advice("fetch the config that belongs to these weights").because_of_this(apart)
     }
 
     /// One prefix more or less on every name.
@@ -245,7 +292,10 @@ impl Explainer<'_> {
             let list: Vec<usize> = numbers.into_iter().collect();
             let message = format!("{} not in the config ({} tensors)", which_layers(&list), extra.len());
             let f = Finding::new(&LAYERS_EXTRA, message).tensor(extra.first().map_or("", |t| &t.name));
-            let f = f.versus(format!("layers 0–{}", layers.saturating_sub(1)), tables::ranges(&list));
+            let f = f.versus(
+                format!("layers 0–{}", layers.saturating_sub(1)),
+                format!("up to layer {}", list.last().unwrap_or(&0)),
+            );
             let f = f.advice("correct the number of layers in the config, or remove the tensors");
             findings.push(f.because_of_this(capped(extra.iter().map(|t| self.unexpected_one(t)))));
         }
@@ -353,7 +403,7 @@ impl Explainer<'_> {
 
     fn missing_one(&self, missing: &Missing<'_>) -> Finding {
         let f = Finding::new(&TENSOR_MISSING, "is missing").tensor(&missing.name);
-        let f = f.versus(tables::reasons(missing.row), "no tensor of that name");
+        let f = f.versus(tables::reasons(missing.row), "none");
         f.advice(missing.row.hint.unwrap_or("fetch the model again or correct the config"))
     }
 

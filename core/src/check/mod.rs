@@ -254,7 +254,10 @@ impl<'a> Check<'a> {
     /// Finds the family, derives what it must hold and compares.
     fn against_architecture(&mut self, registry: &Registry) {
         let Some(config) = self.config.take() else {
-            self.skip(ARCHITECTURE, "no config");
+            self.skip(
+                ARCHITECTURE,
+                if self.findings.is_empty() { "no config" } else { "no config that can be used" },
+            );
             return;
         };
         self.report.model.family = config.family().map(|name| name.chars().take(80).collect());
@@ -307,7 +310,7 @@ impl<'a> Check<'a> {
         let said = match (config.entries().get(key), classes.is_empty()) {
             (Some(value), _) => format!("{key} is {value}"),
             (None, false) => format!("architectures is {}", classes.join(", ")),
-            (None, true) => format!("no {key}"),
+            (None, true) => format!("{key} is absent"),
         };
         let named = registry.architectures().iter().find(|a| a.named_by(config));
         let what = match named {
@@ -328,14 +331,16 @@ impl<'a> Check<'a> {
         self.add(self.contradiction(registry, plugin, config));
         match built {
             Err(Error::Malformed { .. }) => {
-                self.block(config.findings());
+                self.block(other_prefix(config).unwrap_or_else(|| config.findings()));
                 self.skip("tensors", "the config has to be right first");
             }
             Err(other) => self.block(vec![Finding::new(&CONFIG_UNREADABLE, other.to_string())]),
             Ok(architecture) => {
                 self.add(config.findings());
+                self.add(config.defaults().into_iter().collect());
                 let differences = tables::compare(architecture.tensors(), self.source);
-                let others = causes::Others { registry, plugin, config };
+                let by_hand = self.request.architecture.is_some();
+                let others = causes::Others { registry, plugin, config, by_hand };
                 let shards: Vec<Finding> = std::mem::take(&mut self.findings).into_vec();
                 let explained =
                     causes::explain(differences, architecture.tensors(), self.source, &others, shards);
@@ -374,8 +379,16 @@ impl<'a> Check<'a> {
         self.report.sections = fold::sections(self.source, table, &self.copies);
         self.report.counts = counts(self.source, table, &self.copies);
         let gguf = self.source.dialect() == Dialect::Gguf;
+        let left_out: Vec<&str> = Part::ALL
+            .into_iter()
+            .filter(|p| ![Part::Tokenizer, Part::Data].contains(p) && !self.request.wants(*p))
+            .map(Part::word)
+            .collect();
+        if !left_out.is_empty() {
+            self.skip(left_out.join(", "), "left out");
+        }
         if !self.request.wants(Part::Tokenizer) && (gguf || self.report.vocabulary.is_some()) {
-            self.skip("the vocabulary", "use check");
+            self.skip("the vocabulary", if self.request.must_check { "left out" } else { "use check" });
         }
         if !self.request.wants(Part::Data) {
             self.skip("tensor values", "use check --data");
@@ -385,6 +398,20 @@ impl<'a> Check<'a> {
         self.report.findings = findings;
         self.report
     }
+}
+
+/// A GGUF file whose keys all begin with the name of another family than the one it claims to be.
+fn other_prefix(config: &Config) -> Option<Vec<Finding>> {
+    let family = config.family().filter(|_| config.dialect() == Dialect::Gguf)?;
+    let counted = |prefix: &str| config.entries().get(&format!("{prefix}.block_count")).is_some();
+    let other = config.entries().entries().iter().find_map(|e| e.key.strip_suffix(".block_count"))?;
+    if counted(family) {
+        return None;
+    }
+    let message = format!("general.architecture is \"{family}\", but the keys begin with \"{other}.\"");
+    let f = Finding::new(&FAMILY_CONTRADICTION, message).file(config.file()).field("general.architecture");
+    let f = f.advice("convert the model again, or hand over its config.json with --config");
+    Some(vec![f.because_of_this(config.findings())])
 }
 
 fn type_shares(source: &dyn WeightSource) -> Vec<TypeShare> {

@@ -3,10 +3,10 @@
 use super::tables::ranges;
 use crate::bundle::File;
 use crate::codes;
-use crate::config::Config;
+use crate::config::{Config, MAX_CONFIG_BYTES};
 use crate::error::Error;
 use crate::finding::{Code, Finding, Findings, Severity};
-use crate::json::JSON_INVALID;
+use crate::json::{self, JSON_INVALID};
 use crate::metadata::{Item, List, Metadata, Value};
 use crate::report::Vocabulary;
 use crate::source::{Dialect, WeightSource};
@@ -60,7 +60,7 @@ pub(super) fn glance(source: &dyn WeightSource) -> Option<Vocabulary> {
     if source.dialect() == Dialect::Hf {
         let there = |name: &str| matches!(source.beside(name), Ok(Some(_)));
         let file = ["tokenizer.json", "tokenizer.model"].into_iter().find(|name| there(name))?;
-        let chat_template = there("chat_template.jinja");
+        let chat_template = there("chat_template.jinja") || template_in_config(source);
         return Some(Vocabulary { file: file.to_owned(), chat_template, ..Vocabulary::default() });
     }
     let metadata = source.metadata();
@@ -75,6 +75,14 @@ pub(super) fn glance(source: &dyn WeightSource) -> Option<Vocabulary> {
         merges: len("tokenizer.ggml.merges"),
         chat_template: metadata.entries().iter().any(|e| e.key.starts_with("tokenizer.chat_template")),
     })
+}
+
+/// Whether tokenizer_config.json holds a chat template.
+fn template_in_config(source: &dyn WeightSource) -> bool {
+    let Ok(Some(file)) = source.beside("tokenizer_config.json") else { return false };
+    let text = file.read_all(MAX_CONFIG_BYTES);
+    let flat = text.and_then(|text| json::flatten(file.name(), &text, &TOKENIZER_FILE));
+    flat.is_ok_and(|flat| flat.entries.get("chat_template").is_some_and(|v| !matches!(v, Value::Null)))
 }
 
 /// Everything that is wrong with the vocabulary.

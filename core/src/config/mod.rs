@@ -46,9 +46,6 @@ codes! {
         "an absent hyperparameter was given its default",
         "The key is not in the file, and the reference class of the family fixes its value. It is used, and \
          shown, since a file that says nothing may have meant something else.";
-    pub static CONFIG_DERIVED = Note, Config, "config-derived",
-        "an absent hyperparameter was derived",
-        "The key is not in the file, and the format's rules say how its value follows from others.";
     pub static CONFIG_DUPLICATE_KEY = Error, Config, "config-duplicate-key",
         "a key stands twice in the config",
         "JSON readers differ in which of two equal keys they take. Remove one.";
@@ -228,8 +225,7 @@ impl Config {
         let value = self.look_up(key);
         if value.is_none() {
             let name = self.name_of(key);
-            let advice = format!("add {name} to {}, or hand over the right file with --config", self.file);
-            self.fault(&CONFIG_MISSING_KEY, key, &name, format!("{name} is missing"), &advice);
+            self.fault(&CONFIG_MISSING_KEY, key, &name, format!("{name} is missing"), &self.remedy(&name));
         }
         self.count_from(key, value)
     }
@@ -486,6 +482,9 @@ impl Config {
 
     /// Adds what follows from a hyperparameter to its fact, for display.
     pub fn note(&self, key: &Key, text: impl Into<String>) {
+        if !self.broken.borrow().is_empty() {
+            return; // What follows from a placeholder is no fact.
+        }
         let mut facts = self.facts.borrow_mut();
         if let Some(fact) = facts.iter_mut().rev().find(|f| f.meaning == key.meaning) {
             fact.note = Some(text.into());
@@ -515,8 +514,9 @@ impl Config {
     }
 
     fn add_fact(&self, key: &Key, name: String, value: Value, origin: Origin, dimension: bool) {
-        if name.is_empty() {
-            return; // A key that this file's world does not have.
+        let guessed = matches!(origin, Origin::Derived(_)) && !self.broken.borrow().is_empty();
+        if name.is_empty() || guessed {
+            return; // A key that this file's world does not have, or a value that follows from a placeholder.
         }
         let fact =
             Fact { name, symbol: key.symbol, meaning: key.meaning, value, origin, dimension, note: None };
@@ -526,8 +526,28 @@ impl Config {
         }
     }
 
+    /// What to do about a missing key.
+    fn remedy(&self, name: &str) -> String {
+        match self.dialect {
+            Dialect::Hf => format!("add {name} to {}, or hand over the right file with --config", self.file),
+            Dialect::Gguf => "convert the model again, or hand over its config.json with --config".to_owned(),
+        }
+    }
+
+    /// One note that names every hyperparameter that was given its default.
+    pub fn defaults(&self) -> Option<Finding> {
+        let facts = self.facts.borrow();
+        let assumed: Vec<String> = facts
+            .iter()
+            .filter(|f| f.origin == Origin::Default)
+            .map(|f| format!("{} = {}", f.name, f.value))
+            .collect();
+        let message = format!("not said, so the default of the family: {}", assumed.join(", "));
+        (!assumed.is_empty()).then(|| Finding::new(&CONFIG_DEFAULT, message).file(&self.file))
+    }
+
     fn bad(&self, key: &Key, name: &str, wanted: &str, value: &Value) {
-        let message = format!("{name} must be {wanted}, not {} ({value})", value.kind());
+        let message = format!("{name} must be {wanted}, and is {value}");
         self.fault(
             &CONFIG_BAD_VALUE,
             key,
