@@ -35,7 +35,7 @@ pub trait WeightSource: Send + Sync {
     /// All tensors, by name and in file order.
     fn tensors(&self) -> &TensorIndex;
 
-    /// A tensor's bytes, little-endian, as [`DType`](crate::dtype::DType) lays them out: mapped where the
+    /// A tensor's bytes, little-endian, as [`DType`] lays them out: mapped where the
     /// file has them so, owned where they had to be made.
     fn bytes(&self, tensor: &TensorInfo) -> Result<Cow<'_, [u8]>>;
 
