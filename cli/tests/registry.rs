@@ -31,3 +31,18 @@ fn every_code_is_explained() {
         );
     }
 }
+
+/// Linkers differ in what they drop, and a release build drops most: `SCANTLING_RELEASE_BIN` names one to look at.
+#[test]
+fn a_release_build_carries_the_same() {
+    let Some(binary) = std::env::var_os("SCANTLING_RELEASE_BIN") else {
+        eprintln!("skipped: SCANTLING_RELEASE_BIN is not set (plugins of a release build)");
+        return;
+    };
+    let plugins = |binary: &std::ffi::OsStr| {
+        std::process::Command::new(binary).args(["plugins", "--json"]).output().unwrap().stdout
+    };
+    let here = plugins(env!("CARGO_BIN_EXE_scantling").as_ref());
+    assert!(!here.is_empty());
+    assert_eq!(String::from_utf8(plugins(&binary)).unwrap(), String::from_utf8(here).unwrap());
+}
