@@ -1,5 +1,7 @@
 //! The exact plugins that a build carries: a linker that drops one makes this fail, in any profile.
 
+#![allow(clippy::disallowed_methods)] // Tests are told where to look by the environment.
+
 use scantling_cli as _;
 use scantling_core::registry::Registry;
 
