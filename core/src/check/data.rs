@@ -132,6 +132,10 @@ impl Tally {
 fn scan(kernel: &dyn Kernel, dtype: DType, bytes: &[u8], progress: &dyn Progress) -> Tally {
     let blocks = CHUNK.checked_div(dtype.block_bytes()).unwrap_or(1).max(1);
     let chunk = blocks.saturating_mul(dtype.block_bytes());
+    if bytes.len() <= chunk {
+        progress.advance(bytes.len() as u64);
+        return scan_chunk(kernel, dtype, bytes, &mut Vec::new());
+    }
     let read = || {
         bytes
             .par_chunks(chunk)

@@ -223,8 +223,10 @@ fn first_difference(a: &[u8], b: &[u8], progress: &dyn Progress) -> Option<usize
         progress.advance(x.len().saturating_add(y.len()) as u64);
         x != y
     };
-    let compare = || a.par_chunks(CHUNK).zip(b.par_chunks(CHUNK)).position_first(differs);
-    let chunk = on_all_cores(compare)?;
+    let chunk = match a.len() {
+        ..=CHUNK => differs((a, b)).then_some(0)?,
+        _ => on_all_cores(|| a.par_chunks(CHUNK).zip(b.par_chunks(CHUNK)).position_first(differs))?,
+    };
     let start = chunk.saturating_mul(CHUNK);
     let within = a.get(start..)?.iter().zip(b.get(start..)?).position(|(x, y)| x != y)?;
     Some(start.saturating_add(within))

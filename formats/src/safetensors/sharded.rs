@@ -117,8 +117,11 @@ pub(super) fn from_index(bundle: &Bundle, shard: Option<&str>) -> Result<Source>
     let mut order: Vec<usize> = (0..map.shards.len()).collect();
     order.sort_by_key(|&i| map.shards.get(i).map(|s| &s.name));
     let name = |i: usize| map.shards.get(i).map_or("", |s| &*s.name);
-    let open = || order.par_iter().map(|&i| (i, open_shard(bundle.folder(), name(i)))).collect();
-    let opened: Vec<(usize, Result<Opened, Fault>)> = on_all_cores(open);
+    let open = |&i: &usize| (i, open_shard(bundle.folder(), name(i)));
+    let opened: Vec<(usize, Result<Opened, Fault>)> = match order.len() {
+        ..FEW => order.iter().map(open).collect(),
+        _ => on_all_cores(|| order.par_iter().map(open).collect()),
+    };
 
     let mut parts = Vec::with_capacity(opened.len());
     let mut places: Vec<Option<usize>> = vec![None; map.shards.len()];
@@ -304,13 +307,19 @@ fn compare(
     }
 }
 
+/// Fewer headers than this are read sooner than threads are started.
+const FEW: usize = 8;
+
 /// The set that the numbers in its files' names make up.
 pub(super) fn from_numbers(bundle: &Bundle, names: &[String], mut findings: Findings) -> Result<Source> {
     let mut numbered: Vec<(Numbered<'_>, &str)> =
         names.iter().filter_map(|n| Some((Numbered::parse(n)?, n.as_str()))).collect();
     numbered.sort_by_key(|(n, _)| n.number);
-    let open = || numbered.par_iter().map(|(_, name)| open_shard(bundle.folder(), name)).collect();
-    let opened: Vec<Result<Opened, Fault>> = on_all_cores(open);
+    let open = |(_, name): &(Numbered<'_>, &str)| open_shard(bundle.folder(), name);
+    let opened: Vec<Result<Opened, Fault>> = match numbered.len() {
+        ..FEW => numbered.iter().map(open).collect(),
+        _ => on_all_cores(|| numbered.par_iter().map(open).collect()),
+    };
     let mut parts = Vec::with_capacity(opened.len());
     for (outcome, (_, name)) in opened.into_iter().zip(&numbered) {
         match outcome {
