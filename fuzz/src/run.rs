@@ -58,6 +58,9 @@ pub struct Summary {
 /// An input that runs longer than this never ends, as far as we can tell.
 const HANG: Duration = Duration::from_secs(60);
 
+/// Time between words on how far a long run has come.
+const PROGRESS: Duration = Duration::from_secs(60);
+
 /// What the workers share.
 struct Shared<'a> {
     target: &'static Target,
@@ -133,11 +136,17 @@ pub fn run(target: &'static Target, limits: &Limits) -> io::Result<Summary> {
     })
 }
 
-/// Ends the program if a worker does not come back from an input.
+/// Says now and then how far the run has come, and ends the program if a worker does not come back from an input.
 fn watch(shared: &Shared<'_>, watched: &[Watched], done: impl Fn() -> bool) {
     let mut seen: Vec<(u64, Instant)> = watched.iter().map(|_| (0, Instant::now())).collect();
+    let mut told = Instant::now();
     while !done() {
         thread::sleep(Duration::from_millis(20));
+        if told.elapsed() > PROGRESS {
+            let inputs: u64 = watched.iter().map(|w| w.begun.load(Ordering::Relaxed)).sum();
+            eprintln!("{}: {inputs} inputs so far", shared.target.name);
+            told = Instant::now();
+        }
         for (worker, seen) in watched.iter().zip(&mut seen) {
             let begun = worker.begun.load(Ordering::Relaxed);
             if begun != seen.0 || worker.excused.load(Ordering::Relaxed) {
