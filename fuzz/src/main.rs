@@ -27,7 +27,7 @@ static ALLOCATOR: allocations::Counting = allocations::Counting;
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Arguments {
-    /// Target to run: safetensors, gguf, gguf_model, index_config, rewrite, tokenizer, or all.
+    /// Target to run: safetensors, gguf, gguf_model, index_config, index_text, rewrite, tokenizer, or all.
     #[arg(long, default_value = "all")]
     target: String,
     /// Seconds for each target.

@@ -33,7 +33,7 @@ pub struct Target {
 }
 
 /// All of them.
-pub static TARGETS: [Target; 6] = [
+pub static TARGETS: [Target; 7] = [
     Target {
         name: "safetensors",
         run: safetensors,
@@ -43,6 +43,7 @@ pub static TARGETS: [Target; 6] = [
     Target { name: "gguf", run: gguf, seeds: seeds::gguf, repair: |_| {} },
     Target { name: "gguf_model", run: gguf_model, seeds: seeds::gguf_model, repair: |_| {} },
     Target { name: "index_config", run: index_config, seeds: seeds::index_config, repair: folder::repair },
+    Target { name: "index_text", run: index_text, seeds: seeds::index_text, repair: |_| {} },
     Target {
         name: "rewrite",
         run: rewrite,
@@ -110,6 +111,26 @@ pub fn index_config(input: &[u8]) -> Outcome {
             let bundle = Bundle::in_folder(memory.clone(), name);
             look_at(bundle.and_then(|bundle| registry().open_bundle(&bundle)));
         }
+    }
+    outcome
+}
+
+/// The input is an index and a config, parted by a NUL: the two texts alone, beside one shard that is always the
+/// same, so that far more of them can be tried than of whole folders.
+pub fn index_text(input: &[u8]) -> Outcome {
+    let mut parts = input.splitn(2, |byte| *byte == 0);
+    let mut outcome = Outcome::default();
+    let mut files: Vec<(String, Vec<u8>)> = vec![(seeds::SHARD_1.to_owned(), seeds::SHARD.to_vec())];
+    for name in ["model.safetensors.index.json", "config.json"] {
+        files.extend(parts.next().map(|text| (name.to_owned(), text.to_vec())));
+    }
+    let bundle = Bundle::in_memory("model.safetensors.index.json", files);
+    match bundle.and_then(|bundle| registry().open_bundle(&bundle)) {
+        Ok(source) => {
+            let parts = [Part::Container, Part::Shards, Part::Config, Part::Names, Part::Shapes, Part::Types];
+            examine(source.as_ref(), &parts, &mut outcome);
+        }
+        Err(e) => outcome.error(&e),
     }
     outcome
 }

@@ -218,3 +218,16 @@ fn gather(folder: &Path, suffix: &str, found: &mut Vec<Vec<u8>>) {
         }
     }
 }
+
+/// A shard of one tensor, which every input of the target `index_text` has beside it.
+pub const SHARD: &[u8] = b"\x3c\0\0\0\0\0\0\0{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}      \0\0\0\0\0\0\0\0";
+
+/// Inputs for the target `index_text`.
+pub fn index_text() -> Vec<Vec<u8>> {
+    let index = format!("{{\"metadata\":{{\"total_size\":8}},\"weight_map\":{{\"a\":\"{SHARD_1}\"}}}}");
+    let two = format!("{{\"weight_map\":{{\"a\":\"./{SHARD_1}\",\"b\":\"x.safetensors\"}}}}");
+    let qwen3 = r#"{"model_type":"qwen3","vocab_size":4,"hidden_size":4,"num_hidden_layers":1,"head_dim":2,"num_attention_heads":2,"num_key_value_heads":1,"intermediate_size":4,"rope_theta":1e6,"rms_norm_eps":1e-6}"#;
+    let llama = r#"{"architectures":["LlamaForCausalLM"],"text_config":{"vocab_size":4,"hidden_size":4,"num_hidden_layers":1,"num_attention_heads":2,"intermediate_size":4},"rope_parameters":{"rope_type":"llama3","factor":8,"rope_theta":1}}"#;
+    let seeds = [(index.as_str(), qwen3), (two.as_str(), llama), (index.as_str(), llama)];
+    seeds.iter().map(|(index, config)| format!("{index}\0{config}").into_bytes()).collect()
+}
