@@ -228,6 +228,8 @@ pub fn index_text() -> Vec<Vec<u8>> {
     let two = format!("{{\"weight_map\":{{\"a\":\"./{SHARD_1}\",\"b\":\"x.safetensors\"}}}}");
     let qwen3 = r#"{"model_type":"qwen3","vocab_size":4,"hidden_size":4,"num_hidden_layers":1,"head_dim":2,"num_attention_heads":2,"num_key_value_heads":1,"intermediate_size":4,"rope_theta":1e6,"rms_norm_eps":1e-6}"#;
     let llama = r#"{"architectures":["LlamaForCausalLM"],"text_config":{"vocab_size":4,"hidden_size":4,"num_hidden_layers":1,"num_attention_heads":2,"intermediate_size":4},"rope_parameters":{"rope_type":"llama3","factor":8,"rope_theta":1}}"#;
-    let seeds = [(index.as_str(), qwen3), (two.as_str(), llama), (index.as_str(), llama)];
-    seeds.iter().map(|(index, config)| format!("{index}\0{config}").into_bytes()).collect()
+    let qwen2 = qwen3.replace("qwen3", "qwen2");
+    let texts =
+        [&index, &two].into_iter().flat_map(|index| [qwen3, llama, &qwen2].map(|config| (index, config)));
+    texts.map(|(index, config)| format!("{index}\0{config}").into_bytes()).collect()
 }
