@@ -100,6 +100,19 @@ pub trait Kernel: Send + Sync {
         inherited!(self.softcap(x, cap) or ops::softcap::<f32>(x, cap))
     }
 
+    /// Does nothing but this kernel's densest multiply-add loop, on registers, for `rounds` rounds. Returns how many
+    /// operations that were, a multiply and an add counted as two; with a clock beside it, the most that any
+    /// product of this kernel could reach.
+    fn saturate(&self, rounds: u64) -> u64 {
+        inherited!(self.saturate(rounds) or ops::saturate(rounds))
+    }
+
+    /// Reads every byte once, and returns something that depends on them all; with a clock beside it, the most
+    /// that any op could reach whose input comes from memory.
+    fn sweep(&self, data: &[u8]) -> u64 {
+        inherited!(self.sweep(data) or ops::sweep(data))
+    }
+
     /// See [`ops::route`].
     fn route(&self, logits: Rows<'_>, how: Routing<'_>) -> Vec<(usize, f32)> {
         inherited!(self.route(logits, how) or ops::route::<f32>(logits, how))
@@ -199,9 +212,12 @@ impl dyn Kernel + '_ {
 pub enum Precision {
     /// Products of f32 activations, f32 sums: fit for exact work.
     Exact,
-    /// Activations are rounded to 8 bits for each block first: fast, with the stated bound on the error of a
-    /// product, as a share of `√n · |w|max · |x|max` of the row.
-    Quantised(f32),
+    /// The activations of a product are rounded to 8 bits first, in blocks of at most so many: fast, but each
+    /// activation is off by up to `max|x| / 254` of its block, so a product by up to `Σ|w|·max|x| / 254`.
+    Quantised {
+        /// Elements that share a scale.
+        block: usize,
+    },
 }
 
 /// How a kernel is to run.

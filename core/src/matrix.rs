@@ -11,13 +11,16 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::ptr::NonNull;
 
-/// A stored matrix `[rows, cols]`, each row whole blocks of its element type.
+/// A stored matrix `[rows, cols]`, each row whole blocks of its element type; possibly a window of the columns of
+/// something wider.
 #[derive(Clone, Copy)]
 pub struct Matrix<'a> {
     dtype: DType,
     rows: usize,
     cols: usize,
     row_bytes: usize,
+    /// Bytes from one row to the next.
+    stride: usize,
     data: &'a [u8],
 }
 
@@ -50,7 +53,7 @@ impl<'a> Matrix<'a> {
         let expected = row_bytes.and_then(|b| b.checked_mul(rows));
         match (row_bytes, expected) {
             (Some(row_bytes), Some(len)) if len == data.len() => {
-                Ok(Matrix { dtype, rows, cols, row_bytes, data })
+                Ok(Matrix { dtype, rows, cols, row_bytes, stride: row_bytes, data })
             }
             _ => Err(NotAMatrix { dtype, rows, cols, expected, found: data.len() }),
         }
@@ -76,20 +79,43 @@ impl<'a> Matrix<'a> {
         self.row_bytes
     }
 
-    /// All bytes, row after row.
+    /// Bytes from the start of one row to the start of the next; more than [`row_bytes`](Self::row_bytes) in a
+    /// window of columns.
+    pub fn stride(&self) -> usize {
+        self.stride
+    }
+
+    /// The bytes from the first of the first row to the last of the last.
     pub fn data(&self) -> &'a [u8] {
         self.data
     }
 
     /// The bytes of one row. Panics past the last.
     pub fn row(&self, row: usize) -> &'a [u8] {
-        &self.data[row * self.row_bytes..][..self.row_bytes]
+        &self.data[row * self.stride..][..self.row_bytes]
     }
 
     /// Some of the rows. Panics past the last.
     pub fn rows_at(&self, rows: Range<usize>) -> Matrix<'a> {
-        let data = &self.data[rows.start * self.row_bytes..rows.end * self.row_bytes];
+        assert!(rows.start <= rows.end && rows.end <= self.rows, "rows {rows:?} of {}", self.rows);
+        let (start, end) = (rows.start * self.stride, rows.end * self.stride);
+        let data = if rows.is_empty() { &[] } else { &self.data[start..end.min(self.data.len())] };
         Matrix { rows: rows.len(), data, ..*self }
+    }
+
+    /// A window of the columns. Panics past the last, and if it cuts a block.
+    pub fn cols_at(&self, cols: Range<usize>) -> Matrix<'a> {
+        let block = self.dtype.block_elements();
+        assert!(cols.start <= cols.end && cols.end <= self.cols, "columns {cols:?} of {}", self.cols);
+        assert!(
+            cols.start.is_multiple_of(block) && cols.end.is_multiple_of(block),
+            "columns {cols:?} cut a block of {block}"
+        );
+        let at = |col: usize| col / block * self.dtype.block_bytes();
+        let row_bytes = at(cols.end) - at(cols.start);
+        let len = self.rows.saturating_sub(1) * self.stride + row_bytes;
+        let data = if self.rows == 0 { &[] } else { &self.data[at(cols.start)..][..len] };
+        Matrix { cols: cols.len(), row_bytes, data, ..*self }
     }
 }
 
@@ -300,6 +326,19 @@ mod tests {
         assert_eq!(window.row(2), &data[3 * 7 + 2..3 * 7 + 6]);
         assert_eq!(window.iter().count(), 3);
         assert_eq!(Rows::new(&[], 0, 4).cols_at(1..3).iter().count(), 0);
+    }
+
+    #[test]
+    fn stored_windows_agree_with_indexes() {
+        let data: Vec<u8> = (0..5 * 3 * 34).map(|i| (i % 251) as u8).collect();
+        let all = Matrix::new(DType::Q8_0, 5, 96, &data).unwrap();
+        let window = all.cols_at(32..96).rows_at(1..5);
+        assert_eq!((window.rows(), window.cols(), window.row_bytes(), window.stride()), (4, 64, 68, 102));
+        for row in 0..4 {
+            assert_eq!(window.row(row), &data[(row + 1) * 102 + 34..][..68], "row {row}");
+        }
+        assert!(window.rows_at(2..2).data().is_empty());
+        assert_eq!(all.rows_at(5..5).cols_at(0..32).rows(), 0);
     }
 
     #[test]

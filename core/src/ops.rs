@@ -501,3 +501,21 @@ fn best<R: Real>(mut candidates: Vec<usize>, scores: &[R], n: usize) -> Vec<usiz
     candidates.truncate(n);
     candidates
 }
+
+/// Multiplies and adds on registers, 128 operations a round: see [`Kernel::saturate`](crate::kernel::Kernel::saturate).
+pub fn saturate(rounds: u64) -> u64 {
+    let mut sums = [0.5f32; 64];
+    let factor = std::hint::black_box(0.999_f32);
+    for _ in 0..rounds {
+        sums.iter_mut().for_each(|s| *s = *s * factor + factor);
+    }
+    std::hint::black_box(sums);
+    rounds * 128
+}
+
+/// Reads every byte: see [`Kernel::sweep`](crate::kernel::Kernel::sweep).
+pub fn sweep(data: &[u8]) -> u64 {
+    let (words, rest) = data.as_chunks::<8>();
+    let sum = words.iter().fold(0u64, |sum, w| sum.wrapping_add(u64::from_ne_bytes(*w)));
+    rest.iter().fold(sum, |sum, b| sum.wrapping_add(u64::from(*b)))
+}

@@ -41,7 +41,7 @@ fn list(registry: &Registry, screen: &mut Screen<'_>) -> fmt::Result {
         let kind = match (plugin.make, plugin.precision) {
             (Make::Wrapper(_), _) => "wraps any other",
             (_, Precision::Exact) => "f32 activations",
-            (_, Precision::Quantised(_)) => "activations in 8 bits",
+            (_, Precision::Quantised { .. }) => "activations in 8 bits",
         };
         detail(screen, "rank", &[format!("{}, {kind}, {usable}", plugin.rank)])?;
     }
