@@ -1,11 +1,14 @@
 //! Text for people.
 
+pub mod bench;
 mod dimensions;
 mod errors;
 mod file;
 mod findings;
+pub mod kernels;
 mod listing;
 mod metadata;
+pub mod table;
 mod tensors;
 mod verdict;
 
