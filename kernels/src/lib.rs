@@ -4,6 +4,12 @@
 
 #![forbid(unsafe_code)]
 
+mod profile;
+mod rayon;
 mod scalar;
+mod verify;
 
+pub use profile::PROFILE;
+pub use rayon::RAYON;
 pub use scalar::SCALAR;
+pub use verify::VERIFY;
