@@ -2,8 +2,10 @@
 //!
 //! A program that links this crate must name it (`use scantling_kernels as _;`), or the linker drops it.
 
-#![forbid(unsafe_code)]
-
+mod exact;
 mod scalar;
+mod simd;
+mod x86;
 
 pub use scalar::SCALAR;
+pub use x86::avx2::AVX2;

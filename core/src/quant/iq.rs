@@ -57,6 +57,7 @@ use half::f16;
 
 const SHIFT: f32 = 0.125;
 
+#[inline(always)]
 pub(crate) fn iq2_xxs(raw: &[u8], out: &mut [f32]) {
     each_block(raw, out, |b: &[u8; 66], x: &mut [f32; 256]| {
         let d = f16_at(b, 0);
@@ -70,6 +71,7 @@ pub(crate) fn iq2_xxs(raw: &[u8], out: &mut [f32]) {
     });
 }
 
+#[inline(always)]
 pub(crate) fn iq2_xs(raw: &[u8], out: &mut [f32]) {
     each_block(raw, out, |b: &[u8; 74], x: &mut [f32; 256]| {
         let (d, scales) = (f16_at(b, 0), &b[66..]);
@@ -81,6 +83,7 @@ pub(crate) fn iq2_xs(raw: &[u8], out: &mut [f32]) {
     });
 }
 
+#[inline(always)]
 pub(crate) fn iq2_s(raw: &[u8], out: &mut [f32]) {
     each_block(raw, out, |b: &[u8; 82], x: &mut [f32; 256]| {
         let (d, low, signs, high, scales) = (f16_at(b, 0), &b[2..34], &b[34..66], &b[66..74], &b[74..]);
@@ -91,6 +94,7 @@ pub(crate) fn iq2_s(raw: &[u8], out: &mut [f32]) {
     });
 }
 
+#[inline(always)]
 pub(crate) fn iq3_xxs(raw: &[u8], out: &mut [f32]) {
     each_block(raw, out, |b: &[u8; 98], x: &mut [f32; 256]| {
         let (d, indices) = (f16_at(b, 0), &b[2..66]);
@@ -105,6 +109,7 @@ pub(crate) fn iq3_xxs(raw: &[u8], out: &mut [f32]) {
     });
 }
 
+#[inline(always)]
 pub(crate) fn iq3_s(raw: &[u8], out: &mut [f32]) {
     each_block(raw, out, |b: &[u8; 110], x: &mut [f32; 256]| {
         let (d, low, high, signs, scales) = (f16_at(b, 0), &b[2..66], &b[66..74], &b[74..106], &b[106..]);
@@ -116,6 +121,7 @@ pub(crate) fn iq3_s(raw: &[u8], out: &mut [f32]) {
     });
 }
 
+#[inline(always)]
 pub(crate) fn iq1_s(raw: &[u8], out: &mut [f32]) {
     each_block(raw, out, |b: &[u8; 50], x: &mut [f32; 256]| {
         let d = f16_at(b, 0);
@@ -127,6 +133,7 @@ pub(crate) fn iq1_s(raw: &[u8], out: &mut [f32]) {
     });
 }
 
+#[inline(always)]
 pub(crate) fn iq1_m(raw: &[u8], out: &mut [f32]) {
     each_block(raw, out, |b: &[u8; 56], x: &mut [f32; 256]| {
         let words: [u16; 4] = std::array::from_fn(|i| u16_at(b, 48 + 2 * i));
@@ -141,10 +148,12 @@ pub(crate) fn iq1_m(raw: &[u8], out: &mut [f32]) {
     });
 }
 
+#[inline(always)]
 pub(crate) fn iq4_nl(raw: &[u8], out: &mut [f32]) {
     each_block(raw, out, |b: &[u8; 18], x: &mut [f32; 32]| sixteen_values(f16_at(b, 0), &b[2..], x));
 }
 
+#[inline(always)]
 pub(crate) fn iq4_xs(raw: &[u8], out: &mut [f32]) {
     each_block(raw, out, |b: &[u8; 136], x: &mut [f32; 256]| {
         let (d, high) = (f16_at(b, 0), u16_at(b, 2));
@@ -156,21 +165,25 @@ pub(crate) fn iq4_xs(raw: &[u8], out: &mut [f32]) {
     });
 }
 
+#[inline(always)]
 fn iq2_scale(d: f32, c: u8) -> f32 {
     (d * (0.5 + f32::from(c))) * 0.25
 }
 
+#[inline(always)]
 fn iq1_scale(d: f32, c: u16) -> f32 {
     d * (2.0 * f32::from(c) + 1.0)
 }
 
 /// The eight signs that the low seven bits of `code` stand for.
+#[inline(always)]
 fn even_signs(code: u32) -> u8 {
     let seven = (code & 0x7f) as u8;
     seven | (seven.count_ones() as u8 & 1) << 7
 }
 
 /// A codebook entry, scaled; element `k` negative where bit `k` of `negative` is set.
+#[inline(always)]
 fn signed(scale: f32, entry: &[i8], negative: u8, x: &mut [f32]) {
     for (k, (x, &value)) in x.iter_mut().zip(entry).enumerate() {
         let value = scale * f32::from(value);
@@ -178,6 +191,7 @@ fn signed(scale: f32, entry: &[i8], negative: u8, x: &mut [f32]) {
     }
 }
 
+#[inline(always)]
 fn shifted(scale: f32, entry: &[i8; 8], down: bool, x: &mut [f32]) {
     let shift = if down { -SHIFT } else { SHIFT };
     for (x, &value) in x.iter_mut().zip(entry) {
@@ -185,6 +199,7 @@ fn shifted(scale: f32, entry: &[i8; 8], down: bool, x: &mut [f32]) {
     }
 }
 
+#[inline(always)]
 fn sixteen_values(scale: f32, nibbles: &[u8], x: &mut [f32; 32]) {
     let mut codes = [0; 32];
     nibble_halves(nibbles, &mut codes);

@@ -11,6 +11,7 @@
 
 use super::{each_block, f16_at};
 
+#[inline(always)]
 pub(crate) fn q1_0(raw: &[u8], out: &mut [f32]) {
     each_block(raw, out, |b: &[u8; 18], x: &mut [f32; 128]| {
         let d = f16_at(b, 0);
@@ -22,6 +23,7 @@ pub(crate) fn q1_0(raw: &[u8], out: &mut [f32]) {
     });
 }
 
+#[inline(always)]
 pub(crate) fn q2_0(raw: &[u8], out: &mut [f32]) {
     each_block(raw, out, |b: &[u8; 18], x: &mut [f32; 64]| {
         let d = f16_at(b, 0);

@@ -20,6 +20,7 @@
 
 use super::{each_block, f16_at, two_bit_planes};
 
+#[inline(always)]
 pub(crate) fn tq2_0(raw: &[u8], out: &mut [f32]) {
     each_block(raw, out, |b: &[u8; 66], x: &mut [f32; 256]| {
         let d = f16_at(b, 64);
@@ -29,6 +30,7 @@ pub(crate) fn tq2_0(raw: &[u8], out: &mut [f32]) {
     });
 }
 
+#[inline(always)]
 pub(crate) fn tq1_0(raw: &[u8], out: &mut [f32]) {
     each_block(raw, out, |b: &[u8; 54], x: &mut [f32; 256]| {
         let d = f16_at(b, 52);
@@ -41,6 +43,7 @@ pub(crate) fn tq1_0(raw: &[u8], out: &mut [f32]) {
 }
 
 /// As many digits of every byte as `x` has room for, the first digit of all bytes before the second of any.
+#[inline(always)]
 fn base_three(bytes: &[u8], d: f32, x: &mut [f32]) {
     for (x, power) in x.chunks_exact_mut(bytes.len()).zip([1u8, 3, 9, 27, 81]) {
         for (x, byte) in x.iter_mut().zip(bytes) {
