@@ -132,7 +132,8 @@ pub fn decode_inlined(dtype: DType, raw: &[u8], out: &mut [f32]) {
     }
 }
 
-/// Calls `decode` for every block of `BYTES` bytes and the `VALUES` values it becomes.
+/// Calls `decode` for every block of `BYTES` bytes and the `VALUES` values it becomes. What is passed is a function
+/// marked `inline(always)`, not a closure, so that it is compiled for the instructions of [`decode_inlined`]'s caller.
 #[inline(always)]
 fn each_block<const BYTES: usize, const VALUES: usize>(
     raw: &[u8],
