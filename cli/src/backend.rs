@@ -2,7 +2,7 @@
 
 use crate::args::KernelArgs;
 use scantling_core::error::Result;
-use scantling_core::kernel::{Kernel, Make, Options, Precision};
+use scantling_core::kernel::{Kernel, Options, Precision};
 use scantling_core::registry::{Registry, SPREADER, Work};
 
 /// A kernel that is compared, made.
@@ -25,11 +25,7 @@ impl Backend {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let asked = if threads == 0 { cores } else { threads };
         let threads = if name.split('+').any(|part| part == SPREADER) { asked } else { 1 };
-        let leaf = name.rsplit('+').next().unwrap_or_default();
-        let rounds_activations = registry
-            .kernels()
-            .iter()
-            .any(|k| k.name == leaf && matches!(k.make, Make::Leaf(_)) && k.precision != Precision::Exact);
+        let rounds_activations = kernel.precision() != Precision::Exact;
         Ok(Backend { name, threads, rounds_activations, kernel })
     }
 }

@@ -1,7 +1,7 @@
 //! Which ops, element types and shapes are measured.
 
 use super::jobs::{Attention, Decode, InPlace, Job, Matmul};
-use super::weights::{Windows, cold_len, made_up};
+use super::weights::{COLD, Windows, cold_len, made_up};
 use crate::args::BenchOp;
 use scantling_core::dtype::DType;
 use scantling_core::error::Result;
@@ -174,7 +174,7 @@ impl<'m> Data<'m> {
             Case::Matmul(rows, stored) => work(&mut Matmul::new(self.windows(stored)?, rows)),
             Case::Decode(stored @ (dtype, rows, cols)) => {
                 let values = rows * (cols / dtype.block_elements() * dtype.block_values());
-                let out = HugeBuf::zeroed(4 * values)?;
+                let out = HugeBuf::zeroed((4 * values).max(COLD))?;
                 work(&mut Decode::new(self.windows(stored)?, out))
             }
             Case::Attention(dtype, queries, positions) => {

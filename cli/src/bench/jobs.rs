@@ -1,6 +1,6 @@
 //! What is run for each op: its data, and how it is cut for a kernel that would take too long over all of it.
 
-use super::weights::{Random, Windows};
+use super::weights::{Windows, activations};
 use super::{Cost, Shape};
 use crate::args::BenchOp;
 use scantling_core::kernel::Kernel;
@@ -50,12 +50,6 @@ pub trait Job {
     fn multiplies(&self) -> bool {
         false
     }
-}
-
-/// Activations.
-pub fn activations(rows: usize, cols: usize) -> Vec<f32> {
-    let mut random = Random((rows * 31 + cols) as u64);
-    (0..rows * cols).map(|_| random.activation()).collect()
 }
 
 /// A product with one stored matrix after the other.
@@ -121,30 +115,34 @@ impl Job for Matmul<'_> {
 pub struct Decode<'a> {
     weights: Windows<'a>,
     out: HugeBuf,
+    /// Where in the output the next values go, in bytes: all of it is gone through, so that none is in a cache.
+    at: usize,
 }
 
 impl<'a> Decode<'a> {
     /// Into a buffer of at least so many f32 as a matrix has values.
     pub fn new(weights: Windows<'a>, out: HugeBuf) -> Decode<'a> {
-        Decode { weights, out }
+        Decode { weights, out, at: 0 }
     }
 
     /// Values of a row.
     fn values(w: Matrix<'_>) -> usize {
         w.cols() / w.dtype().block_elements() * w.dtype().block_values()
     }
+
+    /// The next so many bytes of the output.
+    fn place(&mut self, len: usize) -> std::ops::Range<usize> {
+        let start = if self.at + len <= self.out.len() { self.at } else { 0 };
+        self.at = start + len;
+        start..start + len
+    }
 }
 
 impl Job for Decode<'_> {
     fn shape(&self) -> Shape {
         let w = self.weights.first();
-        Shape {
-            op: BenchOp::Decode,
-            dtype: Some(w.dtype()),
-            rows: w.rows(),
-            inputs: w.cols(),
-            outputs: w.cols(),
-        }
+        let (rows, inputs) = (w.rows(), w.cols());
+        Shape { op: BenchOp::Decode, dtype: Some(w.dtype()), rows, inputs, outputs: inputs }
     }
 
     fn parts(&self) -> usize {
@@ -163,14 +161,18 @@ impl Job for Decode<'_> {
 
     fn run(&mut self, kernel: &dyn Kernel, parts: usize) {
         let w = self.weights.next().rows_at(0..parts);
-        let out = &mut self.out.floats_mut()[..Self::values(w) * parts];
+        let place = self.place(4 * Self::values(w) * parts);
+        let out = &mut self.out.floats_mut()[place.start / 4..place.end / 4];
         // Only types that decode are measured, and the lengths are those of whole rows.
         let done = kernel.decode(w.dtype(), w.data(), out);
         debug_assert!(done.is_ok(), "{done:?}");
     }
 
     fn copied(&mut self) -> Option<(&[u8], &mut [u8])> {
-        Some((self.weights.next().data(), &mut self.out))
+        let from = self.weights.next().data();
+        let len = from.len().min(self.out.len()) / 4 * 4;
+        let place = self.place(len);
+        Some((&from[..len], &mut self.out[place]))
     }
 }
 

@@ -1,10 +1,10 @@
 //! Weights to measure with: those of a model, or made up, in more memory than any cache holds.
 
-use scantling_core::dtype::{Class, DType};
+use scantling_core::conformance;
+use scantling_core::dtype::DType;
 use scantling_core::error::{Error, Result};
 use scantling_core::matrix::Matrix;
 use scantling_core::paging::HugeBuf;
-use scantling_core::quant;
 
 /// Bytes that are gone through before any comes again: four times the last-level cache of a large server's core
 /// complex (32 MiB), so that what is read comes from memory.
@@ -52,58 +52,18 @@ pub fn made_up(buffer: &mut HugeBuf, dtype: DType, rows: usize, cols: usize) -> 
     Windows::new(matrices).ok_or_else(|| fault("there is no memory for it".into()))
 }
 
-/// Bytes of blocks that are made one by one; the rest repeats them.
-const TILE: usize = 1 << 17;
+/// Bytes of blocks that are drawn one by one; the rest repeats them.
+const TILE: usize = 1 << 20;
 
-/// Random blocks whose values are neither too large to add up nor so small that the processor takes a slow path:
-/// as many tries as it takes, so that no layout has to be known here.
+/// Blocks that decode to ordinary weights.
 fn tile(dtype: DType) -> Option<Vec<u8>> {
-    let codec = dtype.codec()?;
-    let block = dtype.block_bytes();
-    let mut values = vec![0.0; dtype.block_values()];
-    let mut random = Random(0x5ca7_u64);
-    let mut tile = vec![0; TILE / block * block];
-    for raw in tile.chunks_mut(block) {
-        loop {
-            raw.iter_mut().for_each(|byte| *byte = random.byte());
-            (codec.decode)(raw, &mut values);
-            if fit(dtype, &values) {
-                break;
-            }
-        }
-    }
-    quant::decode(dtype, &tile[..block], &mut values).ok()?;
-    Some(tile)
+    conformance::blocks(dtype, TILE / dtype.block_bytes(), 1)
 }
 
-fn fit(dtype: DType, values: &[f32]) -> bool {
-    let top = values.iter().fold(0.0f32, |top, x| top.max(x.abs()));
-    let finite = values.iter().all(|x| x.is_finite());
-    // Whole numbers are as large as they are.
-    let whole = matches!(dtype.class(), Class::Integer | Class::Bool);
-    finite && (whole || (1.0 / 1024.0..4.0).contains(&top))
-}
-
-/// A sequence of numbers that is the same every time (SplitMix64).
-pub struct Random(pub u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn byte(&mut self) -> u8 {
-        (self.next() >> 56) as u8
-    }
-
-    /// Between -1 and 1.
-    pub fn activation(&mut self) -> f32 {
-        (self.next() >> 40) as f32 / (1 << 23) as f32 - 1.0
-    }
+/// Activations: ordinary numbers, the same every time.
+pub fn activations(rows: usize, cols: usize) -> Vec<f32> {
+    let raw = conformance::blocks(DType::F32, rows * cols, 2).unwrap_or_default();
+    raw.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
 }
 
 #[cfg(test)]
@@ -111,16 +71,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_type_that_decodes_has_ordinary_weights() {
-        for dtype in DType::all().filter(|d| d.codec().is_some()) {
-            let tile = tile(dtype).unwrap();
-            let mut values = vec![0.0; tile.len() / dtype.block_bytes() * dtype.block_values()];
-            quant::decode(dtype, &tile, &mut values).unwrap();
-            assert!(values.iter().all(|x| x.is_finite()), "{dtype}");
-            let first = values[0];
-            assert!(values.iter().any(|x| *x != first), "{dtype} is all {first}");
+    fn weights_are_made_up_for_every_type_that_decodes() {
+        for dtype in DType::all() {
+            assert_eq!(tile(dtype).is_some(), dtype.codec().is_some(), "{dtype}");
         }
-        assert!(tile(DType::F6_E2M3).is_none());
+        assert!(activations(3, 5).iter().all(|x| x.is_finite() && *x != 0.0));
     }
 
     #[test]

@@ -145,6 +145,13 @@ pub fn given<'a>(name: &'a str, matrix: Matrix<'a>, scale: Scale) -> Vec<Case<'a
     cases
 }
 
+/// So many blocks of an element type that decode to ordinary weights: neither lost in a sum nor drowning it. None if
+/// the type cannot be decoded.
+pub fn blocks(dtype: DType, count: usize, seed: u64) -> Option<Vec<u8>> {
+    dtype.codec()?;
+    Some(Pool::new(dtype, seed).draw(count, &mut Random::new(seed)))
+}
+
 /// Runs one case. A kernel that panics fails it.
 pub fn run(case: &Case<'_>, kernel: &dyn Kernel) -> Row {
     let outcome = catch_unwind(AssertUnwindSafe(|| (case.trial)(kernel)))
