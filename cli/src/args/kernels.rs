@@ -72,7 +72,10 @@ pub struct KernelsCheckArgs {
     /// Without any, all kernels that run here, each alone and spread over threads.
     #[command(flatten)]
     pub kernels: KernelArgs,
-    /// Show every row, not only the worst of each op and element type
+    /// Fewer shapes: some seconds in place of a minute
+    #[arg(long)]
+    pub quick: bool,
+    /// Show each element type apart, and every miss
     #[arg(long)]
     pub full: bool,
     /// Form of the output.

@@ -33,9 +33,7 @@ pub(super) fn run(registry: &Registry, args: &KernelsBenchArgs, screen: &mut Scr
     };
     match args.form() {
         BenchForm::Json => {
-            let path = model.as_ref().map(|m| m.path.display().to_string());
-            let shown = path.as_deref().zip(model.as_ref().map(|m| &m.prepared));
-            json::bench::bench(screen, &measured, shown, compared.as_ref());
+            json::bench::bench(screen, &measured, model.as_ref().map(Model::shown), compared.as_ref());
         }
         BenchForm::Csv => json::bench::csv(screen, &measured),
         BenchForm::Text => written(shown(screen, &measured, model.as_ref(), compared.as_ref()))?,
@@ -71,7 +69,7 @@ fn first(threads: &[usize]) -> usize {
 }
 
 fn measured(args: &KernelsBenchArgs, contenders: &[Contender], model: Option<&Model>) -> Result<Measured> {
-    let tensors = model.map(Model::matrices).transpose()?.unwrap_or_default();
+    let tensors = model.map(Model::tensors).transpose()?.unwrap_or_default();
     let groups = model::by_shape(&tensors);
     let stored: Vec<Stored> = groups.iter().map(|(stored, _)| *stored).collect();
     let dims = model.map_or_else(Dims::default, |m| m.dims);

@@ -1,10 +1,11 @@
 //! `kernels`: what computes, whether it is right, and how fast it is.
 
 mod bench;
+mod check;
 mod model;
 
 use super::written;
-use crate::args::{KernelsCommand, ListArgs, LookArgs};
+use crate::args::{KernelsCommand, ListArgs};
 use crate::render::{json, text};
 use crate::terminal::Screen;
 use scantling_core::error::Result;
@@ -12,16 +13,11 @@ use scantling_core::machine::Machine;
 use scantling_core::registry::Registry;
 use std::fmt::{self, Write};
 
-pub(super) fn run(
-    registry: &Registry,
-    command: &KernelsCommand,
-    _look: &LookArgs,
-    screen: &mut Screen<'_>,
-) -> Result<u8> {
+pub(super) fn run(registry: &Registry, command: &KernelsCommand, screen: &mut Screen<'_>) -> Result<u8> {
     match command {
         KernelsCommand::List(args) => list(registry, args, screen),
         KernelsCommand::Bench(args) => bench::run(registry, args, screen),
-        KernelsCommand::Check(_) => Ok(0),
+        KernelsCommand::Check(args) => check::run(registry, args, screen),
     }
 }
 

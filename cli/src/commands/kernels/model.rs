@@ -2,8 +2,8 @@
 
 use crate::bench::cases::{Dims, Stored};
 use scantling_core::check::{self, Request, Silent};
-use scantling_core::dtype::{Class, DType};
-use scantling_core::error::{Error, Result};
+use scantling_core::dtype::Class;
+use scantling_core::error::Result;
 use scantling_core::finding::Part;
 use scantling_core::index::TensorInfo;
 use scantling_core::matrix::Matrix;
@@ -34,28 +34,32 @@ impl Model {
         Ok(Model { path: path.to_owned(), prepared, dims, source })
     }
 
-    /// The tensors that are matrices of numbers, with their bytes; stacks of matrices (experts) too.
-    pub fn matrices(&self) -> Result<Vec<Tensor<'_>>> {
+    /// The tensors that hold weights, with their bytes; one of a single axis is a matrix of one row.
+    pub fn tensors(&self) -> Result<Vec<Tensor<'_>>> {
         let mut all = Vec::new();
         for info in self.source.tensors().tensors() {
-            if let Some((dtype, rows, cols)) = matrix_of(info) {
-                let raw = self.source.bytes(info)?;
-                all.push(Tensor { name: &info.name, stored: (dtype, rows, cols), raw });
+            if let Some(stored) = matrix_of(info) {
+                all.push(Tensor { name: &info.name, stored, raw: self.source.bytes(info)? });
             }
-        }
-        if all.is_empty() {
-            let path = self.path.display();
-            return Err(Error::Usage(format!("{path} holds no matrix that a kernel could multiply by")));
         }
         Ok(all)
     }
+
+    /// The path as it was given, and how the weights came into memory.
+    pub fn shown(&self) -> (String, &Prepared) {
+        (self.path.display().to_string(), &self.prepared)
+    }
 }
 
-/// A tensor's last two axes, if it has two and its numbers are weights.
+/// A tensor's last two axes, if its numbers are weights.
 fn matrix_of(info: &TensorInfo) -> Option<Stored> {
     let dtype = info.dtype.known()?;
     let weights = matches!(dtype.class(), Class::Float | Class::Quantised) && dtype.codec().is_some();
-    let [.., rows, cols] = *info.shape else { return None };
+    let (rows, cols) = match *info.shape {
+        [.., rows, cols] => (rows, cols),
+        [cols] => (1, cols),
+        [] => return None,
+    };
     let whole = rows > 0 && cols > 0 && cols.is_multiple_of(dtype.block_elements());
     (weights && whole && info.bytes.is_some()).then_some((dtype, rows, cols))
 }
@@ -78,10 +82,10 @@ impl Tensor<'_> {
     }
 }
 
-/// Matrices by shape, the shape with most bytes first.
+/// Matrices of several rows by shape, the shape with most bytes first.
 pub fn by_shape<'t>(tensors: &'t [Tensor<'_>]) -> Vec<(Stored, Vec<Matrix<'t>>)> {
     let mut groups: Vec<(Stored, Vec<Matrix<'t>>)> = Vec::new();
-    for tensor in tensors {
+    for tensor in tensors.iter().filter(|t| t.stored.1 > 1) {
         match groups.iter_mut().find(|(stored, _)| *stored == tensor.stored) {
             Some((_, all)) => all.extend(tensor.matrices()),
             None => groups.push((tensor.stored, tensor.matrices())),
@@ -114,9 +118,4 @@ fn dims(registry: &Registry, path: &Path) -> Dims {
         // Rotations pair elements.
         head: number("head_dim").unwrap_or(hidden / heads).next_multiple_of(2),
     }
-}
-
-/// The name of an element type and a shape, for messages.
-pub fn shown((dtype, rows, cols): (DType, usize, usize)) -> String {
-    format!("{dtype} [{rows}, {cols}]")
 }

@@ -14,12 +14,12 @@ use serde_json::{Value, json};
 pub fn bench(
     screen: &mut Screen<'_>,
     measured: &Measured,
-    model: Option<(&str, &Prepared)>,
+    model: Option<(String, &Prepared)>,
     compared: Option<&Comparison>,
 ) {
     let mut out = begin(screen);
     out.put("machine", &machine(&Machine::here()));
-    out.put("model", &model.map_or(Value::Null, |(path, prepared)| mapped(path, prepared)));
+    out.put("model", &model.map_or(Value::Null, |(path, prepared)| mapped(&path, prepared)));
     out.put("made_up_huge_share", &json!(measured.made_up_huge));
     out.put("against", &json!(measured.against));
     out.put_all("bench", measured.rows.iter().map(row));

@@ -3,6 +3,7 @@
 
 pub mod bench;
 mod emitter;
+pub mod kernel_check;
 pub mod kernels;
 mod parts;
 

@@ -5,6 +5,7 @@ mod dimensions;
 mod errors;
 mod file;
 mod findings;
+pub mod kernel_check;
 pub mod kernels;
 mod listing;
 mod metadata;
