@@ -65,7 +65,7 @@ fn what_cannot_be_run_is_refused_with_what_can() {
         (&["bench", "--op", "matmull"], "matmul"),
         (&["bench", "--type", "F6_E2M3", "--op", "matmul"], "nothing to measure"),
         (&["bench", "--threads", "many"], "invalid"),
-        (&["nonesuch"], "list"),
+        (&["nonesuch"], "unrecognized subcommand"),
     ];
     for (args, told) in cases {
         let run = here(args);
