@@ -134,18 +134,18 @@ fn in_pieces(
 ) {
     let group = how.heads / how.kv_heads;
     let mut rest = out.view_mut();
-    for g in 0..how.kv_heads {
-        let (heads, right) = rest.split_cols(group * how.value);
+    for h in 0..how.heads {
+        let (head, right) = rest.split_cols(how.value);
         rest = right;
-        let q = q.cols_at(g * group * how.key..(g + 1) * group * how.key);
-        let k = k.cols_at(g * how.key..(g + 1) * how.key);
-        let v = v.cols_at(g * how.value..(g + 1) * how.value);
-        let sinks = how.sinks.map(|s| &s[g * group..(g + 1) * group]);
-        let mut below = heads;
+        let q = q.cols_at(h * how.key..(h + 1) * how.key);
+        let at = |width: usize| h / group * width..(h / group + 1) * width;
+        let (k, v) = (k.cols_at(at(how.key)), v.cols_at(at(how.value)));
+        let sinks = how.sinks.map(|s| &s[h..h + 1]);
+        let mut below = head;
         for t in 0..q.rows() {
             let (row, others) = below.split_rows(1);
             below = others;
-            let how = Attending { heads: group, kv_heads: 1, start: how.start + t, sinks, ..how };
+            let how = Attending { heads: 1, kv_heads: 1, start: how.start + t, sinks, ..how };
             kernel.attention(q.rows_at(t..t + 1), k, v, how, row);
         }
     }

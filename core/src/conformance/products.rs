@@ -21,7 +21,9 @@ const BLOCKS: [usize; 6] = [3, 1, 2, 4, 5, 9];
 /// Cases of one element type.
 pub(super) fn of_type(pool: &Arc<Pool>, scale: Scale, seed: u64) -> Vec<Case<'static>> {
     let dtype = pool.dtype;
-    let mut cases: Vec<_> = (0..scale.of(1, 4)).map(|i| decode(dtype, 1 + 15 * i, seed)).collect();
+    let many = 1 + 700 / dtype.block_values();
+    let mut cases: Vec<_> =
+        scale.some(&[many, 1, 7, 4 * many], 1).iter().map(|n| decode(dtype, *n, seed)).collect();
     // A complex number is two values: there is no product with it.
     if dtype.block_values() != dtype.block_elements() {
         return cases;
@@ -198,8 +200,13 @@ fn matmuls(pool: &Arc<Pool>, [m, rows, blocks]: [usize; 3], seed: u64) -> Case<'
             kernel.matmul(*linear, x.view(), alone.view_mut());
             together.same(&alone, &format!("in a product alone (matrix {i})"))?;
         }
-        let expected = (&Reference as &dyn Kernel).project(linears[0], x.view());
-        together[0].judge(expected.data(), &tolerance::matmul(linears[0], x.view(), kernel.precision()))
+        let (mut found, mut expected, mut bounds) = (Vec::new(), Vec::new(), Vec::new());
+        for (linear, together) in linears.iter().zip(&together) {
+            found.extend(together.values());
+            expected.extend_from_slice((&Reference as &dyn Kernel).project(*linear, x.view()).data());
+            bounds.extend(tolerance::matmul(*linear, x.view(), kernel.precision()));
+        }
+        Ok(Judged { judgement: Judgement::of(&found, &expected, &bounds), cols: rows })
     })
 }
 
