@@ -81,6 +81,17 @@ impl<'a> Linear<'a> {
         Linear { weight, bias: None, scale: 1.0 }
     }
 
+    /// Makes results of bare products, the outputs from `from` on: `y = scale · y + bias`.
+    #[inline]
+    pub fn finish(&self, from: usize, y: &mut [f32]) {
+        if self.scale != 1.0 {
+            y.iter_mut().for_each(|y| *y *= self.scale);
+        }
+        if let Some(bias) = self.bias {
+            y.iter_mut().zip(&bias[from..]).for_each(|(y, b)| *y += b);
+        }
+    }
+
     /// The part that makes the outputs `from..to`.
     pub fn outputs(&self, from: usize, to: usize) -> Linear<'a> {
         Linear { weight: self.weight.rows_at(from..to), bias: self.bias.map(|b| &b[from..to]), ..*self }
