@@ -1,12 +1,13 @@
 //! What holds of every wrapper: nothing is lost on the way to the kernel within, and its bits stay the same.
 
+mod leaves;
+
 use scantling_core::conformance::{self, Scale};
 use scantling_core::dtype::DType;
 use scantling_core::kernel::{Kernel, KernelPlugin, Make, Options, Precision};
 use scantling_core::matrix::{Matrix, Rows, RowsBuf, RowsMut};
 use scantling_core::ops::{self, Activation, Attending, Linear, Pairing, Rotation, Routing, Scoring};
 use scantling_core::quant::DecodeError;
-use scantling_core::registry::Registry;
 use scantling_kernels::{PROFILE, RAYON, VERIFY};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -244,19 +245,9 @@ fn little_work_stays_on_the_thread_that_asked() {
     }
 }
 
-fn leaves() -> Vec<Box<dyn Kernel>> {
-    let mut leaves = Vec::new();
-    for plugin in Registry::linked_kernels().unwrap() {
-        match plugin.make {
-            Make::Leaf(make) => match make(&Options::default()) {
-                Ok(leaf) => leaves.push(leaf),
-                Err(why) => eprintln!("skipped: {}: {why}", plugin.name),
-            },
-            Make::Wrapper(_) => {}
-        }
-    }
-    assert!(!leaves.is_empty());
-    leaves
+/// A leaf by its name, anew.
+fn leaf(name: &str) -> Box<dyn Kernel> {
+    leaves::usable().into_iter().find(|(plugin, _)| plugin.name == name).unwrap().1
 }
 
 fn bits(all: &BTreeMap<&'static str, Vec<f32>>) -> BTreeMap<&'static str, Vec<u32>> {
@@ -265,13 +256,11 @@ fn bits(all: &BTreeMap<&'static str, Vec<f32>>) -> BTreeMap<&'static str, Vec<u3
 
 #[test]
 fn any_number_of_threads_gives_the_same_bits() {
-    for leaf in leaves() {
-        let name = leaf.name();
+    for (KernelPlugin { name, .. }, leaf) in leaves::usable() {
         let inputs = [1, 3, 33, 200].map(Input::new);
         let alone: Vec<_> = inputs.iter().map(|input| bits(&input.all(&*leaf))).collect();
-        let again = || leaves().into_iter().find(|k| k.name() == name).unwrap();
         for threads in [1, 2, 3, 7] {
-            let spread = wrap(&RAYON, again(), threads);
+            let spread = wrap(&RAYON, self::leaf(name), threads);
             for (input, alone) in inputs.iter().zip(&alone) {
                 for (op, found) in bits(&input.all(&*spread)) {
                     assert!(found == alone[op], "{op} of {name}, {} rows, {threads} threads", input.rows);
@@ -284,10 +273,8 @@ fn any_number_of_threads_gives_the_same_bits() {
 /// Products of every element type and of many shapes, in pieces of every number.
 #[test]
 fn every_type_gives_the_same_bits_on_any_number_of_threads() {
-    for leaf in leaves() {
-        let name = leaf.name();
-        let again = || leaves().into_iter().find(|k| k.name() == name).unwrap();
-        let spread = [2, 3, 7].map(|threads| wrap(&RAYON, again(), threads));
+    for (KernelPlugin { name, .. }, leaf) in leaves::usable() {
+        let spread = [2, 3, 7].map(|threads| wrap(&RAYON, self::leaf(name), threads));
         for dtype in DType::all().filter(|d| d.codec().is_some() && d.block_values() == d.block_elements()) {
             let cols = 512usize.next_multiple_of(dtype.block_elements());
             let row = cols / dtype.block_elements() * dtype.block_bytes();
@@ -316,8 +303,7 @@ fn every_type_gives_the_same_bits_on_any_number_of_threads() {
 fn a_wrapped_kernel_still_conforms() {
     let cases = conformance::generated(Scale::Quick);
     for (plugin, threads) in [(&RAYON, 3), (&VERIFY, 1), (&PROFILE, 1)] {
-        let scalar = leaves().into_iter().find(|k| k.name() == "scalar").unwrap();
-        let kernel = wrap(plugin, scalar, threads);
+        let kernel = wrap(plugin, leaf("scalar"), threads);
         for case in &cases {
             let row = conformance::run(case, &*kernel);
             assert!(row.pass, "{}: {row}", kernel.name());

@@ -145,6 +145,17 @@ pub fn given<'a>(name: &'a str, matrix: Matrix<'a>, scale: Scale) -> Vec<Case<'a
     cases
 }
 
+/// So many blocks of an element type that can be decoded, of random codes and sane values: sums of their products
+/// stay finite. The same for the same seed.
+pub fn blocks(dtype: DType, count: usize, seed: u64) -> Vec<u8> {
+    Pool::new(dtype, seed).draw(count, &mut random(seed, &[count]))
+}
+
+/// So many bell-shaped numbers around 0, of a standard deviation of 1: activations. The same for the same seed.
+pub fn normals(count: usize, seed: u64) -> Vec<f32> {
+    random(seed, &[count, 1]).normals(count)
+}
+
 /// Runs one case. A kernel that panics fails it.
 pub fn run(case: &Case<'_>, kernel: &dyn Kernel) -> Row {
     let outcome = catch_unwind(AssertUnwindSafe(|| (case.trial)(kernel)))

@@ -3,7 +3,7 @@
 use super::data::{Placed, Pool, Random, Weights};
 use super::{Case, Judged, Outcome, Scale, random};
 use crate::dtype::DType;
-use crate::kernel::{Kernel, Reference};
+use crate::kernel::{Kernel, Precision, Reference};
 use crate::matrix::{Matrix, RowsBuf};
 use crate::ops::Linear;
 use crate::quant;
@@ -45,6 +45,7 @@ pub(super) fn of_type(pool: &Arc<Pool>, scale: Scale, seed: u64) -> Vec<Case<'st
         cases.push(pieces(pool, shape, seed));
         cases.push(matmuls(pool, shape, seed));
     }
+    cases.push(poisoned(pool, [2, 3, widths[0]], seed));
     cases.push(embed(pool, [7, 5, widths[0]], seed));
     cases.push(embed(pool, [0, 3, widths[1]], seed));
     cases
@@ -146,6 +147,23 @@ fn product(kernel: &dyn Kernel, linear: Linear<'_>, x: &Placed, random: &mut Ran
     kernel.matmul(linear, x.view(), out.view_mut());
     let expected = (&Reference as &dyn Kernel).project(linear, x.view());
     out.judge(expected.data(), &tolerance::matmul(linear, x.view(), kernel.precision()))
+}
+
+/// A number that is none makes none of all outputs of its row, and of no other's. What rounding to integers makes of
+/// it is not defined.
+fn poisoned(pool: &Arc<Pool>, [m, rows, blocks]: [usize; 3], seed: u64) -> Case<'static> {
+    let (pool, cols) = (Arc::clone(pool), blocks * pool.dtype.block_elements());
+    let shape = format!("{m}×{cols} · [{rows}, {cols}]ᵀ with a NaN");
+    Case::new("matmul", Some(pool.dtype), shape, move |kernel| {
+        if kernel.precision() != Precision::Exact {
+            return Ok(Judged { judgement: Judgement::equal(&[], &[]), cols: 1 });
+        }
+        let mut random = random(seed, &[pool.dtype as usize, m, rows, blocks, 7]);
+        let w = Weights::new(&pool, rows, blocks, &mut random);
+        let mut x = Placed::normal(m, cols, &mut random);
+        x.view_mut().row(m - 1)[cols - 1] = f32::NAN;
+        product(kernel, Linear::plain(w.view()), &x, &mut random)
+    })
 }
 
 /// An output has the same bits whichever rows of the matrix stand beside its own: what lets a wrapper cut outputs.
