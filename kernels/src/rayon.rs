@@ -205,8 +205,9 @@ impl Kernel for Spread {
                 return kernel.rope(x, rotation);
             }
             let part = |angles: &[f32]| angles[times(&rows, rotation.half)].to_vec();
+            let Rotation { half, pairing, head, first, .. } = *rotation;
             let (cos, sin) = (part(&rotation.cos), part(&rotation.sin));
-            kernel.rope(x, &Rotation { cos, sin, ..rotation.clone() });
+            kernel.rope(x, &Rotation { cos, sin, half, pairing, head, first });
         });
     }
 

@@ -191,7 +191,7 @@ fn ops_of_the_trait() -> Vec<&'static str> {
     let body = source.split_once("pub trait Kernel").unwrap().1.split_once("\n}").unwrap().0;
     let methods = body.lines().filter_map(|l| l.strip_prefix("    fn ")?.split(['(', '<']).next());
     let mut ops: Vec<&str> =
-        methods.filter(|m| !["name", "base", "precision", "report"].contains(m)).collect();
+        methods.filter(|m| !["name", "base", "precision", "report", "label"].contains(m)).collect();
     ops.sort_unstable();
     ops
 }
@@ -355,6 +355,12 @@ fn verify_names_the_first_op_that_goes_wrong() {
         "{line}"
     );
     assert!(line.contains("row 1, column 4 is "), "{line}");
+
+    let kernel = wrap(&PROFILE, wrap(&VERIFY, Box::new(Slips), 1), 1);
+    kernel.label(&raw, "blk.3.ffn_up.weight");
+    kernel.project(Linear::plain(w.rows_at(2..5)), input.x.view());
+    let line = kernel.report().pop().unwrap();
+    assert!(line.contains("first: matmul of blk.3.ffn_up.weight (Q8_0 [3, 256]) with 3 rows"), "{line}");
 
     let kernel = wrap(&VERIFY, Box::new(Slips), 1);
     kernel.gate(Activation::Silu, input.x.clone().view_mut(), input.x.view());

@@ -38,7 +38,7 @@ const PLAIN: Shape = Shape {
 };
 
 /// First those that a quick run takes.
-const SHAPES: [Shape; 19] = [
+const SHAPES: [Shape; 21] = [
     PLAIN,
     Shape { heads: [6, 2], key: 64, value: 64, rows: 1, keys: 100, start: 99, ..PLAIN },
     Shape { key: 20, value: 12, rows: 4, keys: 33, start: 29, window: Some(7), ..PLAIN },
@@ -57,6 +57,8 @@ const SHAPES: [Shape; 19] = [
     Shape { rows: 2, keys: 5, start: 20, window: Some(4), sinks: true, ..PLAIN },
     Shape { rows: 3, keys: 9, start: 6, window: Some(1), ..PLAIN },
     Shape { heads: [9, 3], key: 3, value: 5, rows: 8, keys: 90, start: 82, sinks: true, ..PLAIN },
+    Shape { heads: [2, 1], rows: 1, keys: 1100, start: 1099, ..PLAIN },
+    Shape { heads: [2, 1], key: 64, value: 64, rows: 70, keys: 90, start: 20, ..PLAIN },
     Shape { heads: [12, 4], key: 64, value: 64, rows: 6, keys: 64, start: 58, softcap: Some(1.5), ..PLAIN },
 ];
 

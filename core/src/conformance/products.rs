@@ -35,6 +35,12 @@ pub(super) fn of_type(pool: &Arc<Pool>, scale: Scale, seed: u64) -> Vec<Case<'st
     shapes.extend(scale.some(&OUTPUTS, 5).iter().map(|o| [1 + 4 * (o % 2), *o, widths[1]]));
     shapes.extend(widths.iter().map(|n| [1, 5, *n]));
     shapes.extend(widths.iter().map(|n| [scale.of(4, 9), 6, *n]));
+    if seed == 0 {
+        // Longer than what kernels keep of a row at once, and more rows than they take at once.
+        let long = 1100 / dtype.block_elements() + 1;
+        shapes.extend([[1, 5, long], [scale.of(5, 70), scale.of(3, 19), long]]);
+        cases.push(pieces(pool, [scale.of(16, 70), scale.of(34, 70), widths[1]], seed));
+    }
     for (i, shape) in shapes.into_iter().enumerate() {
         cases.push(matmul(pool, shape, seed + 1000 * i as u64));
     }
