@@ -2,7 +2,7 @@
 //!
 //! A case is one op on one input: generated here ([`generated`]: every element type, odd shapes, unaligned starts,
 //! windows of something wider, several seeds), or with a matrix of someone's own ([`given()`]). The bounds are those of
-//! [`tolerance`]. Outputs lie between numbers that may not be touched, inputs between ones that poison what
+//! [`tolerance`](crate::tolerance). Outputs lie between numbers that may not be touched, inputs between ones that poison what
 //! reads them.
 
 mod attention;
