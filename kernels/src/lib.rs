@@ -2,10 +2,13 @@
 //!
 //! A program that links this crate must name it (`use scantling_kernels as _;`), or the linker drops it.
 
+mod arm;
 mod exact;
 mod scalar;
 mod simd;
 mod x86;
 
+pub use arm::neon::NEON;
 pub use scalar::SCALAR;
 pub use x86::avx2::AVX2;
+pub use x86::avx512::AVX512;
