@@ -4,6 +4,8 @@
 
 mod arm;
 mod exact;
+#[cfg(test)]
+mod primitives;
 mod scalar;
 mod simd;
 mod x86;
