@@ -6,11 +6,17 @@ mod arm;
 mod exact;
 #[cfg(test)]
 mod primitives;
+mod profile;
+mod rayon;
 mod scalar;
 mod simd;
+mod verify;
 mod x86;
 
 pub use arm::neon::NEON;
+pub use profile::PROFILE;
+pub use rayon::RAYON;
 pub use scalar::SCALAR;
+pub use verify::VERIFY;
 pub use x86::avx2::AVX2;
 pub use x86::avx512::AVX512;
