@@ -1,3 +1,4 @@
 //! x86-64. On other processors the leaves are registered all the same, and say why they cannot run.
 
 pub(crate) mod avx2;
+pub(crate) mod avx512;
