@@ -1,5 +1,6 @@
 //! Kernels with activations of 8 bits against their definition: activations rounded by the documented rule in plain
 //! loops, weights as core decodes them, sums in f64. What may differ is the rounding of f32 sums alone.
+#![allow(clippy::print_stdout)] // what is skipped is said
 
 use scantling_core::dtype::DType;
 use scantling_core::kernel::{Kernel, Make, Options, Precision};

@@ -141,7 +141,10 @@ impl<F: Format, const R: usize> Task for Multiply<'_, F, R> {
     #[inline(always)]
     fn call<S: Dot8>(self, s: S) {
         let sums = self.sums.first_chunk_mut::<R>().expect("a tile of R rows");
-        let mut outputs: [S::Outputs; R] = std::array::from_fn(|r| s.outputs(&sums[r]));
+        let mut outputs = [s.outputs(&[0.0; OUTPUTS]); R];
+        for (outputs, sums) in outputs.iter_mut().zip(&*sums) {
+            *outputs = s.outputs(sums);
+        }
         for (panel, x) in self.panels.iter().zip(Tile::<R>::spans(self.x)) {
             if F::GRAIN == Grain::Fine {
                 fine::<F, S, R>(s, panel, x, &mut outputs);
@@ -225,7 +228,12 @@ fn one_run<F: Format, S: Dot8, const R: usize>(
     let step = step::<F, S>();
     for (codes, x_quads) in codes.chunks_exact(step).zip(x_quads.chunks_exact(step)) {
         let starts = &x.starts[run * F::RUN / 16];
-        let mut runs: [S::Runs; R] = std::array::from_fn(|r| start::<F, S>(s, starts[r]));
+        let mut runs = [s.start::<0>(0); R];
+        if F::CODES.signed() {
+            for (runs, start) in runs.iter_mut().zip(starts) {
+                *runs = offset::<F, S>(s, *start);
+            }
+        }
         for (codes, x) in codes.iter().zip(x_quads) {
             let codes = s.quads(codes);
             for r in 0..R {
@@ -250,12 +258,12 @@ const fn step<F: Format, S: Dot8>() -> usize {
 
 /// The offset that was added to signed codes makes each sum too large by itself times the sum of activations.
 #[inline(always)]
-fn start<F: Format, S: Dot8>(s: S, pair: u32) -> S::Runs {
+fn offset<F: Format, S: Dot8>(s: S, start: u32) -> S::Runs {
     match F::CODES {
-        Codes::Signed(2) => s.start::<2>(pair),
-        Codes::Signed(3) => s.start::<3>(pair),
-        Codes::Signed(4) => s.start::<4>(pair),
-        Codes::Signed(5) => s.start::<5>(pair),
-        _ => s.start::<0>(0),
+        Codes::Signed(2) => s.start::<2>(start),
+        Codes::Signed(3) => s.start::<3>(start),
+        Codes::Signed(4) => s.start::<4>(start),
+        Codes::Signed(5) => s.start::<5>(start),
+        _ => unreachable!("other codes have no offset"),
     }
 }

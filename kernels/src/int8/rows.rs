@@ -84,7 +84,11 @@ fn one_row<F: Format, S: Dot8, const R: usize>(s: S, w: &[u8], x: [&[Span]; R]) 
         let last = x.map(|x| &x[x.len() - 1]);
         one_span::<F, S, R>(s, &padded[..F::BYTES], last, &mut floats);
     }
-    floats.map(|[even, odd]| s.total(s.join_floats(even, odd)))
+    let mut sums = [0.0; R];
+    for (sum, [even, odd]) in sums.iter_mut().zip(floats) {
+        *sum = s.total(s.join_floats(even, odd));
+    }
+    sums
 }
 
 #[inline(always)]
@@ -98,7 +102,8 @@ fn one_span<F: Format, S: Dot8, const R: usize>(
     let scales = F::scales(s, w);
     if F::GRAIN == Grain::Fine {
         for (x, floats) in x.into_iter().zip(floats) {
-            let by: [f32; 8] = std::array::from_fn(|b| scales.d[b] * x.scales[b]);
+            let mut by = scales.d;
+            by.iter_mut().zip(&x.scales).for_each(|(by, x)| *by *= x);
             for (b, codes) in codes.into_iter().enumerate() {
                 let sums = s.sums(products::<F, S>(s, codes, &x.codes[b]));
                 floats[b % 2] = s.add_sums(floats[b % 2], sums, by[b]);

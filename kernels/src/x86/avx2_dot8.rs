@@ -36,7 +36,7 @@ impl Plain for [[i16; 2]; 8] {}
 #[inline(always)]
 fn split<T, const N: usize>(both: &[T]) -> [&[T; N]; 2] {
     let (first, second) = both.split_at(N);
-    [first.first_chunk().expect("N"), second.first_chunk().expect("2 N")]
+    [first.first_chunk().expect("N of 2 N"), second.first_chunk().expect("the other N")]
 }
 
 /// Where bytes 2·run and 2·run + 1 of eight 16-bit scales go: one to each half.
@@ -152,12 +152,7 @@ impl Dot8 for Avx2 {
     #[inline(always)]
     fn products<const SIGNED: bool>(self, codes: __m256i, x: &[i8; 32]) -> __m256i {
         let x = load(x);
-        if SIGNED {
-            let (magnitude, x) = (avx2!(_mm256_abs_epi8(codes)), avx2!(_mm256_sign_epi8(x, codes)));
-            avx2!(_mm256_maddubs_epi16(magnitude, x))
-        } else {
-            avx2!(_mm256_maddubs_epi16(codes, x))
-        }
+        if SIGNED { signed_products(codes, x) } else { avx2!(_mm256_maddubs_epi16(codes, x)) }
     }
 
     #[inline(always)]
@@ -231,7 +226,8 @@ impl Dot8 for Avx2 {
 
     #[inline(always)]
     fn quads(self, codes: &[u8; 4 * OUTPUTS]) -> [__m256i; 2] {
-        split::<u8, 32>(codes).map(load)
+        let [first, second] = split::<u8, 32>(codes);
+        [load(first), load(second)]
     }
 
     #[inline(always)]
@@ -243,8 +239,8 @@ impl Dot8 for Avx2 {
     #[inline(always)]
     fn multiply(self, runs: [__m256i; 2], codes: [__m256i; 2], x: u32) -> [__m256i; 2] {
         let x = avx2!(_mm256_set1_epi32(x as i32));
-        let products = codes.map(|codes| avx2!(_mm256_maddubs_epi16(codes, x)));
-        [0, 1].map(|h| avx2!(_mm256_add_epi16(runs[h], products[h])))
+        let products = [avx2!(_mm256_maddubs_epi16(codes[0], x)), avx2!(_mm256_maddubs_epi16(codes[1], x))];
+        [avx2!(_mm256_add_epi16(runs[0], products[0])), avx2!(_mm256_add_epi16(runs[1], products[1]))]
     }
 
     #[inline(always)]
@@ -260,10 +256,9 @@ impl Dot8 for Avx2 {
         scales: &[[i16; 2]; OUTPUTS],
     ) -> [__m256i; 2] {
         let scales = split::<_, 8>(scales);
-        [0, 1].map(|h| {
-            let scaled = avx2!(_mm256_madd_epi16(runs[h], load(scales[h])));
-            avx2!(_mm256_add_epi32(totals[h], scaled))
-        })
+        let first = avx2!(_mm256_madd_epi16(runs[0], load(scales[0])));
+        let second = avx2!(_mm256_madd_epi16(runs[1], load(scales[1])));
+        [avx2!(_mm256_add_epi32(totals[0], first)), avx2!(_mm256_add_epi32(totals[1], second))]
     }
 
     #[inline(always)]
@@ -275,10 +270,7 @@ impl Dot8 for Avx2 {
         scales: &[[i16; 2]; OUTPUTS],
     ) -> [__m256i; 2] {
         let x = avx2!(_mm256_set1_epi32(x as i32));
-        let products = codes.map(|codes| {
-            let (magnitude, x) = (avx2!(_mm256_abs_epi8(codes)), avx2!(_mm256_sign_epi8(x, codes)));
-            avx2!(_mm256_maddubs_epi16(magnitude, x))
-        });
+        let products = [signed_products(codes[0], x), signed_products(codes[1], x)];
         self.add_runs(totals, products, scales)
     }
 
@@ -290,7 +282,8 @@ impl Dot8 for Avx2 {
 
     #[inline(always)]
     fn outputs(self, from: &[f32; OUTPUTS]) -> [__m256; 2] {
-        split::<f32, 8>(from).map(load_floats)
+        let [first, second] = split::<f32, 8>(from);
+        [load_floats(first), load_floats(second)]
     }
 
     #[inline(always)]
@@ -310,20 +303,36 @@ impl Dot8 for Avx2 {
         factor: f32,
     ) -> [__m256; 2] {
         let factor = avx2!(_mm256_set1_ps(factor));
-        let by = split::<f32, 8>(by);
-        [0, 1].map(|h| {
-            let by = avx2!(_mm256_mul_ps(load_floats(by[h]), factor));
-            let totals = avx2!(_mm256_cvtepi32_ps(totals[h]));
-            avx2!(_mm256_fmadd_ps(totals, by, outputs[h]))
-        })
+        let [first, second] = split::<f32, 8>(by);
+        let by = [
+            avx2!(_mm256_mul_ps(load_floats(first), factor)),
+            avx2!(_mm256_mul_ps(load_floats(second), factor)),
+        ];
+        let totals = [avx2!(_mm256_cvtepi32_ps(totals[0])), avx2!(_mm256_cvtepi32_ps(totals[1]))];
+        [
+            avx2!(_mm256_fmadd_ps(totals[0], by[0], outputs[0])),
+            avx2!(_mm256_fmadd_ps(totals[1], by[1], outputs[1])),
+        ]
     }
 
     #[inline(always)]
     fn add_scaled(self, outputs: [__m256; 2], by: &[f32; OUTPUTS], factor: f32) -> [__m256; 2] {
         let factor = avx2!(_mm256_set1_ps(factor));
-        let by = split::<f32, 8>(by);
-        [0, 1].map(|h| avx2!(_mm256_fmadd_ps(load_floats(by[h]), factor, outputs[h])))
+        let [first, second] = split::<f32, 8>(by);
+        [
+            avx2!(_mm256_fmadd_ps(load_floats(first), factor, outputs[0])),
+            avx2!(_mm256_fmadd_ps(load_floats(second), factor, outputs[1])),
+        ]
     }
+}
+
+/// Products of signed bytes, neighbours added: of the codes' magnitudes with activations that have taken over their
+/// signs.
+#[inline(always)]
+fn signed_products(codes: __m256i, x: __m256i) -> __m256i {
+    let magnitude = avx2!(_mm256_abs_epi8(codes));
+    let x = avx2!(_mm256_sign_epi8(x, codes));
+    avx2!(_mm256_maddubs_epi16(magnitude, x))
 }
 
 /// Eight f32.

@@ -4,12 +4,11 @@ use super::{Codes, Format, Scales, at, u16_at, u32_at};
 use crate::int8::activations::Grain;
 use crate::int8::dot8::Dot8;
 use scantling_core::quant::codebooks::{E2M1_DOUBLED, IQ4};
-use std::array::from_fn;
 
 /// f16 at the same place of each of eight blocks.
 #[inline(always)]
 fn halves<S: Dot8>(s: S, span: &[u8], block: usize, from: usize) -> [f32; 8] {
-    s.halves(from_fn(|b| u16_at(span, b * block + from)))
+    s.halves(eight!(b => u16_at(span, b * block + from)))
 }
 
 pub(crate) struct Q8_0;
@@ -21,7 +20,7 @@ impl Format for Q8_0 {
 
     #[inline(always)]
     fn codes<S: Dot8>(s: S, span: &[u8]) -> [S::Bytes; 8] {
-        from_fn(|b| s.load(at(span, 34 * b + 2)))
+        eight!(b => s.load(at(span, 34 * b + 2)))
     }
 
     #[inline(always)]
@@ -39,7 +38,7 @@ impl Format for Q4_0 {
 
     #[inline(always)]
     fn codes<S: Dot8>(s: S, span: &[u8]) -> [S::Bytes; 8] {
-        from_fn(|b| s.offset(s.nibbles(at(span, 18 * b + 2)), -8))
+        eight!(b => s.offset(s.nibbles(at(span, 18 * b + 2)), -8))
     }
 
     #[inline(always)]
@@ -58,7 +57,7 @@ impl Format for Q4_1 {
 
     #[inline(always)]
     fn codes<S: Dot8>(s: S, span: &[u8]) -> [S::Bytes; 8] {
-        from_fn(|b| s.nibbles(at(span, 20 * b + 4)))
+        eight!(b => s.nibbles(at(span, 20 * b + 4)))
     }
 
     #[inline(always)]
@@ -82,7 +81,7 @@ impl Format for Q5_0 {
 
     #[inline(always)]
     fn codes<S: Dot8>(s: S, span: &[u8]) -> [S::Bytes; 8] {
-        from_fn(|b| s.offset(five_bits(s, span, 22 * b + 2), -16))
+        eight!(b => s.offset(five_bits(s, span, 22 * b + 2), -16))
     }
 
     #[inline(always)]
@@ -101,7 +100,7 @@ impl Format for Q5_1 {
 
     #[inline(always)]
     fn codes<S: Dot8>(s: S, span: &[u8]) -> [S::Bytes; 8] {
-        from_fn(|b| five_bits(s, span, 24 * b + 4))
+        eight!(b => five_bits(s, span, 24 * b + 4))
     }
 
     #[inline(always)]
@@ -119,7 +118,7 @@ impl Format for Iq4Nl {
 
     #[inline(always)]
     fn codes<S: Dot8>(s: S, span: &[u8]) -> [S::Bytes; 8] {
-        from_fn(|b| s.lookup(&IQ4, s.nibbles(at(span, 18 * b + 2))))
+        eight!(b => s.lookup(&IQ4, s.nibbles(at(span, 18 * b + 2))))
     }
 
     #[inline(always)]
@@ -137,13 +136,13 @@ impl Format for Mxfp4 {
 
     #[inline(always)]
     fn codes<S: Dot8>(s: S, span: &[u8]) -> [S::Bytes; 8] {
-        from_fn(|b| s.lookup(&E2M1_DOUBLED, s.nibbles(at(span, 17 * b + 1))))
+        eight!(b => s.lookup(&E2M1_DOUBLED, s.nibbles(at(span, 17 * b + 1))))
     }
 
     /// 2^(e - 128), the two smallest being subnormal.
     #[inline(always)]
     fn scales<S: Dot8>(_s: S, span: &[u8]) -> Scales {
         let half = |e: u32| if e < 2 { 0x0020_0000 << e } else { (e - 1) << 23 };
-        Scales::fine(from_fn(|b| f32::from_bits(half(u32::from(span[17 * b])))), [0.0; 8])
+        Scales::fine(eight!(b => f32::from_bits(half(u32::from(span[17 * b])))), [0.0; 8])
     }
 }

@@ -2,6 +2,27 @@
 //!
 //! The layouts are pictured in core's `quant`, beside the loops that define them.
 
+/// An array of eight, written out: a closure would be a function of its own, without the instructions that
+/// [`Dot8::run`] has switched on.
+macro_rules! eight {
+    ($i:ident => $value:expr) => {
+        [
+            eight!($i = 0, $value),
+            eight!($i = 1, $value),
+            eight!($i = 2, $value),
+            eight!($i = 3, $value),
+            eight!($i = 4, $value),
+            eight!($i = 5, $value),
+            eight!($i = 6, $value),
+            eight!($i = 7, $value),
+        ]
+    };
+    ($i:ident = $n:literal, $value:expr) => {{
+        let $i: usize = $n;
+        $value
+    }};
+}
+
 mod blocks;
 mod supers;
 

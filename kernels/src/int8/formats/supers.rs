@@ -15,7 +15,7 @@ fn doubled<T: Copy>(eight: [T; 8]) -> [T; 16] {
 /// 128 bytes are four runs of 32; a run's low nibbles are 32 codes, its high nibbles the next 32.
 #[inline(always)]
 fn nibble_runs<S: Dot8>(s: S, bytes: &[u8; 128]) -> [S::Bytes; 8] {
-    from_fn(|r| {
+    eight!(r => {
         let run = s.load(at(bytes, r / 2 * 32));
         if r % 2 == 0 { s.field::<0>(run, 15) } else { s.field::<4>(run, 15) }
     })
@@ -101,7 +101,7 @@ impl Format for Q5K {
     #[inline(always)]
     fn codes<S: Dot8>(s: S, span: &[u8]) -> [S::Bytes; 8] {
         let (low, high) = (nibble_runs(s, at(span, 48)), bit_planes(s, at(span, 16)));
-        from_fn(|r| s.join::<4>(low[r], high[r]))
+        eight!(r => s.join::<4>(low[r], high[r]))
     }
 
     #[inline(always)]
@@ -121,7 +121,7 @@ impl Format for Q6K {
     #[inline(always)]
     fn codes<S: Dot8>(s: S, span: &[u8]) -> [S::Bytes; 8] {
         let high = two_bit_planes(s, at(span, 128));
-        from_fn(|r| {
+        eight!(r => {
             let low = s.load(at(span, r / 4 * 64 + r % 2 * 32));
             let low = if r % 4 < 2 { s.field::<0>(low, 15) } else { s.field::<4>(low, 15) };
             s.offset(s.join::<4>(low, high[r]), -32)
@@ -146,7 +146,7 @@ impl Format for Q3K {
     #[inline(always)]
     fn codes<S: Dot8>(s: S, span: &[u8]) -> [S::Bytes; 8] {
         let (low, high) = (two_bit_planes(s, at(span, 32)), bit_planes(s, at(span, 0)));
-        from_fn(|r| s.offset(s.join::<2>(low[r], high[r]), -4))
+        eight!(r => s.offset(s.join::<2>(low[r], high[r]), -4))
     }
 
     /// Four bits of each scale in nibbles, the low ones of eight bytes first; two in planes of four.
@@ -191,7 +191,7 @@ impl Format for Iq4Xs {
 
     #[inline(always)]
     fn codes<S: Dot8>(s: S, span: &[u8]) -> [S::Bytes; 8] {
-        from_fn(|r| s.lookup(&IQ4, s.nibbles(at(span, 8 + 16 * r))))
+        eight!(r => s.lookup(&IQ4, s.nibbles(at(span, 8 + 16 * r))))
     }
 
     /// Six bits each: four in nibbles, two in a word.
