@@ -43,6 +43,8 @@ pub(crate) trait Dot8: Copy + Send + Sync + 'static {
     fn run<T: Task>(self, task: T) -> T::Out;
     /// Asks for a cache line that will be read soon. Any address will do.
     fn prefetch(self, at: *const u8);
+    /// Each of eight bytes twice, the lowest first.
+    fn doubled(self, bytes: u64) -> [u8; 16];
     /// Widens eight f16.
     fn halves(self, bits: [u16; 8]) -> [f32; 8];
 
@@ -71,8 +73,8 @@ pub(crate) trait Dot8: Copy + Send + Sync + 'static {
     fn products<const SIGNED: bool>(self, codes: Self::Bytes, x: &[i8; 32]) -> Self::Products;
     /// The products as 32-bit sums.
     fn sums(self, products: Self::Products) -> Self::Sums;
-    /// 16 scales, made ready for [`scaled`](Self::scaled).
-    fn scales(self, scales: [i8; 16]) -> Self::Scales;
+    /// 16 signed scales, made ready for [`scaled`](Self::scaled).
+    fn scales(self, scales: [u8; 16]) -> Self::Scales;
     /// `sums + products · scales`: run `run` of 8, its first 16 products with scale `2·run`, the others with the
     /// one after it.
     fn scaled(

@@ -120,10 +120,10 @@ fn pack_row<F: Format, S: Dot8>(s: S, w: &[u8], r: usize, codes: &mut [u8; SPAN]
         return;
     }
     for (j, scale) in scales.scales.into_iter().enumerate() {
-        panel.scales[j][r] = [scale.into(); 2];
+        panel.scales[j][r] = [i16::from(scale as i8); 2];
     }
     for (pair, minima) in panel.minima.iter_mut().zip(scales.minima.as_chunks::<2>().0) {
-        pair[r] = minima.map(i16::from);
+        pair[r] = [i16::from(minima[0]), i16::from(minima[1])];
     }
     (panel.d[0][r], panel.m[0][r]) = (scales.d[0], scales.m[0]);
 }

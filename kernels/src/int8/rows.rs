@@ -54,9 +54,12 @@ impl<F: Format, const R: usize> Task for Rows<'_, '_, F, R> {
     fn call<S: Dot8>(self, s: S) {
         let Turn { linear, outputs, row } = self.turn;
         let per_row = linear.weight.cols().div_ceil(SPAN);
-        let x: [&[Span]; R] = std::array::from_fn(|r| &self.x[r * per_row..][..per_row]);
+        let mut x: [&[Span]; R] = [&[]; R];
+        for (r, x) in x.iter_mut().enumerate() {
+            *x = &self.x[r * per_row..][..per_row];
+        }
         for o in outputs {
-            let sums = one_row::<F, S, R>(s, linear.weight.row(o), x);
+            let sums = one_row::<F, S, R>(s, linear.weight.row(o), &x);
             let bias = linear.bias.map_or(0.0, |bias| bias[o]);
             for (r, sum) in sums.into_iter().enumerate() {
                 self.out.row(row + r)[o] = sum * linear.scale + bias;
@@ -67,7 +70,7 @@ impl<F: Format, const R: usize> Task for Rows<'_, '_, F, R> {
 
 /// One row of weights against `R` rows of activations.
 #[inline(always)]
-fn one_row<F: Format, S: Dot8, const R: usize>(s: S, w: &[u8], x: [&[Span]; R]) -> [f32; R] {
+fn one_row<F: Format, S: Dot8, const R: usize>(s: S, w: &[u8], x: &[&[Span]; R]) -> [f32; R] {
     let mut floats = [[s.no_floats(); 2]; R];
     let whole = w.chunks_exact(F::BYTES);
     let rest = whole.remainder();
@@ -75,14 +78,13 @@ fn one_row<F: Format, S: Dot8, const R: usize>(s: S, w: &[u8], x: [&[Span]; R]) 
         for line in (0..F::BYTES).step_by(64) {
             s.prefetch(w.as_ptr().wrapping_add(AHEAD + line));
         }
-        one_span::<F, S, R>(s, w, x.map(|x| &x[i]), &mut floats);
+        one_span::<F, S, R>(s, w, x, i, &mut floats);
     }
     if !rest.is_empty() {
         // Blocks of zero bytes against activations of zero add nothing.
         let mut padded = [0; 512];
         padded[..rest.len()].copy_from_slice(rest);
-        let last = x.map(|x| &x[x.len() - 1]);
-        one_span::<F, S, R>(s, &padded[..F::BYTES], last, &mut floats);
+        one_span::<F, S, R>(s, &padded[..F::BYTES], x, w.len() / F::BYTES, &mut floats);
     }
     let mut sums = [0.0; R];
     for (sum, [even, odd]) in sums.iter_mut().zip(floats) {
@@ -95,15 +97,19 @@ fn one_row<F: Format, S: Dot8, const R: usize>(s: S, w: &[u8], x: [&[Span]; R]) 
 fn one_span<F: Format, S: Dot8, const R: usize>(
     s: S,
     w: &[u8],
-    x: [&Span; R],
+    x: &[&[Span]; R],
+    i: usize,
     floats: &mut [[S::Floats; 2]; R],
 ) {
     let codes = F::codes(s, w);
     let scales = F::scales(s, w);
     if F::GRAIN == Grain::Fine {
-        for (x, floats) in x.into_iter().zip(floats) {
+        for (x, floats) in x.iter().zip(floats) {
+            let x = &x[i];
             let mut by = scales.d;
-            by.iter_mut().zip(&x.scales).for_each(|(by, x)| *by *= x);
+            for (by, x) in by.iter_mut().zip(&x.scales) {
+                *by *= x;
+            }
             for (b, codes) in codes.into_iter().enumerate() {
                 let sums = s.sums(products::<F, S>(s, codes, &x.codes[b]));
                 floats[b % 2] = s.add_sums(floats[b % 2], sums, by[b]);
@@ -114,7 +120,8 @@ fn one_span<F: Format, S: Dot8, const R: usize>(
         }
     } else {
         let ready = s.scales(scales.scales);
-        for (x, floats) in x.into_iter().zip(floats) {
+        for (x, floats) in x.iter().zip(floats) {
+            let x = &x[i];
             let mut sums = s.no_sums();
             for (b, codes) in codes.into_iter().enumerate() {
                 sums = s.scaled(sums, products::<F, S>(s, codes, &x.codes[b]), ready, b);

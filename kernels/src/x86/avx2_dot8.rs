@@ -80,6 +80,16 @@ impl Dot8 for Avx2 {
     }
 
     #[inline(always)]
+    fn doubled(self, bytes: u64) -> [u8; 16] {
+        let single = avx2!(_mm_cvtsi64_si128(bytes as i64));
+        let double = avx2!(_mm_unpacklo_epi8(single, single));
+        let mut out = [0; 16];
+        // SAFETY: writes the 16 bytes that `out` is; needs no alignment.
+        unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), double) };
+        out
+    }
+
+    #[inline(always)]
     fn halves(self, bits: [u16; 8]) -> [f32; 8] {
         // SAFETY: reads the 16 bytes that `bits` is; needs no alignment.
         let bits = unsafe { _mm_loadu_si128(bits.as_ptr().cast()) };
@@ -162,7 +172,7 @@ impl Dot8 for Avx2 {
     }
 
     #[inline(always)]
-    fn scales(self, scales: [i8; 16]) -> [__m256i; 2] {
+    fn scales(self, scales: [u8; 16]) -> [__m256i; 2] {
         // SAFETY: reads the 16 bytes that `scales` is; needs no alignment.
         let bytes = unsafe { _mm_loadu_si128(scales.as_ptr().cast()) };
         let wide = avx2!(_mm256_cvtepi8_epi16(bytes));

@@ -83,8 +83,8 @@ impl Codes {
 
 /// Scales and minima of a span. An element is `code · scale + minimum`.
 pub(super) struct Scales {
-    /// Coarse grain: integer scale of each 16 elements.
-    pub scales: [i8; 16],
+    /// Coarse grain: integer scale of each 16 elements, a signed byte.
+    pub scales: [u8; 16],
     /// Coarse grain: integer minimum of each 16 elements.
     pub minima: [u8; 16],
     /// Fine grain: scale of each 32 elements. Coarse: what all integer scales are multiplied by, in the first place.
@@ -100,7 +100,7 @@ impl Scales {
     }
 
     #[inline(always)]
-    fn coarse<S: Dot8>(s: S, scales: [i8; 16], minima: [u8; 16], d: u16, m: u16) -> Scales {
+    fn coarse<S: Dot8>(s: S, scales: [u8; 16], minima: [u8; 16], d: u16, m: u16) -> Scales {
         let [d, m, ..] = s.halves([d, m, 0, 0, 0, 0, 0, 0]);
         Scales { scales, minima, d: [d; 8], m: [-m; 8] }
     }

@@ -4,12 +4,19 @@ use super::{Codes, Format, Scales, at, u16_at, u32_at};
 use crate::int8::activations::Grain;
 use crate::int8::dot8::Dot8;
 use scantling_core::quant::codebooks::IQ4;
-use std::array::from_fn;
 
-/// Each of eight numbers twice: one for each 16 elements of 32.
-#[inline(always)]
-fn doubled<T: Copy>(eight: [T; 8]) -> [T; 16] {
-    from_fn(|i| eight[i / 2])
+/// The same byte in all places.
+const fn bytes(byte: u8) -> u64 {
+    u64::from_ne_bytes([byte; 8])
+}
+
+/// Each byte of a word less 32, as a signed byte; they are below 64.
+const fn less_32(word: u64) -> u64 {
+    ((word | bytes(0x80)) - bytes(32)) ^ bytes(0x80)
+}
+
+const fn words(low: u64, high: u64) -> [u8; 16] {
+    (low as u128 | (high as u128) << 64).to_le_bytes()
 }
 
 /// 128 bytes are four runs of 32; a run's low nibbles are 32 codes, its high nibbles the next 32.
@@ -53,22 +60,26 @@ fn two_bit_planes<S: Dot8>(s: S, bytes: &[u8; 64]) -> [S::Bytes; 8] {
     ]
 }
 
-/// The eight scales and eight minima, 6 bits each, of Q4_K and Q5_K, four at a time.
+/// The eight scales and eight minima of Q4_K and Q5_K, of 6 bits each, a byte for each.
 #[inline(always)]
-fn six_bits(bytes: &[u8; 12]) -> ([u8; 8], [u8; 8]) {
-    let [a, b, c] = from_fn(|i| u32_at(bytes, 4 * i));
-    let low = |word: u32| word & 0x3f3f_3f3f;
-    let high = |word: u32, nibbles: u32| (nibbles & 0x0f0f_0f0f) | (word >> 6 & 0x0303_0303) << 4;
-    let join = |low: u32, high: u32| (u64::from(low) | u64::from(high) << 32).to_le_bytes();
-    (join(low(a), high(a, c)), join(low(b), high(b, c >> 4)))
+fn six_bits(span: &[u8]) -> (u64, u64) {
+    let (a, b, c) = (u32_at(span, 4), u32_at(span, 8), u32_at(span, 12));
+    (six_bits_of_8(a, c), six_bits_of_8(b, c >> 4))
+}
+
+/// Four in the low six bits of a word, four in the nibbles of another and the two bits left over.
+#[inline(always)]
+fn six_bits_of_8(word: u32, nibbles: u32) -> u64 {
+    let low = word & 0x3f3f_3f3f;
+    let high = (nibbles & 0x0f0f_0f0f) | (word >> 6 & 0x0303_0303) << 4;
+    u64::from(low) | u64::from(high) << 32
 }
 
 /// `d`, `dm` and the twelve bytes of scales at the head of Q4_K and Q5_K.
 #[inline(always)]
 fn head<S: Dot8>(s: S, span: &[u8]) -> Scales {
-    let (scales, minima) = six_bits(at(span, 4));
-    let scales = doubled(scales).map(|x| x as i8);
-    Scales::coarse(s, scales, doubled(minima), u16_at(span, 0), u16_at(span, 2))
+    let (scales, minima) = six_bits(span);
+    Scales::coarse(s, s.doubled(scales), s.doubled(minima), u16_at(span, 0), u16_at(span, 2))
 }
 
 pub(crate) struct Q4K;
@@ -130,8 +141,7 @@ impl Format for Q6K {
 
     #[inline(always)]
     fn scales<S: Dot8>(s: S, span: &[u8]) -> Scales {
-        let scales = at::<16>(span, 192).map(|x| x as i8);
-        Scales::coarse(s, scales, [0; 16], u16_at(span, 208), 0)
+        Scales::coarse(s, *at(span, 192), [0; 16], u16_at(span, 208), 0)
     }
 }
 
@@ -152,10 +162,11 @@ impl Format for Q3K {
     /// Four bits of each scale in nibbles, the low ones of eight bytes first; two in planes of four.
     #[inline(always)]
     fn scales<S: Dot8>(s: S, span: &[u8]) -> Scales {
-        let [a, b, c] = from_fn(|i| u32_at(span, 96 + 4 * i));
-        let four = |low: u32, planes: u32| (low & 0x0f0f_0f0f) | (planes & 0x0303_0303) << 4;
-        let words = [four(a, c), four(b, c >> 2), four(a >> 4, c >> 4), four(b >> 4, c >> 6)];
-        let scales = from_fn(|j| (words[j / 4] >> (8 * (j % 4))) as u8 as i8 - 32);
+        let nibbles = u64::from_le_bytes(*at(span, 96));
+        let planes = u64::from(u32_at(span, 104));
+        let planes = [planes | planes << 30, planes >> 4 | planes << 26];
+        let four = |nibbles: u64, planes: u64| nibbles & bytes(15) | (planes & bytes(3)) << 4;
+        let scales = words(less_32(four(nibbles, planes[0])), less_32(four(nibbles >> 4, planes[1])));
         Scales::coarse(s, scales, [0; 16], u16_at(span, 108), 0)
     }
 }
@@ -176,8 +187,9 @@ impl Format for Q2K {
 
     #[inline(always)]
     fn scales<S: Dot8>(s: S, span: &[u8]) -> Scales {
-        let both = at::<16>(span, 0);
-        let (scales, minima) = (both.map(|x| (x & 15) as i8), both.map(|x| x >> 4));
+        let (a, b) = (u64::from_le_bytes(*at(span, 0)), u64::from_le_bytes(*at(span, 8)));
+        let scales = words(a & bytes(15), b & bytes(15));
+        let minima = words(a >> 4 & bytes(15), b >> 4 & bytes(15));
         Scales::coarse(s, scales, minima, u16_at(span, 80), u16_at(span, 82))
     }
 }
@@ -197,8 +209,15 @@ impl Format for Iq4Xs {
     /// Six bits each: four in nibbles, two in a word.
     #[inline(always)]
     fn scales<S: Dot8>(s: S, span: &[u8]) -> Scales {
-        let (high, low) = (u16_at(span, 2), u32_at(span, 4));
-        let scale = |r: usize| (low >> (4 * r) & 15) as i8 | ((high >> (2 * r) & 3) << 4) as i8;
-        Scales::coarse(s, doubled(from_fn(|r| scale(r) - 32)), [0; 16], u16_at(span, 0), 0)
+        let mut low = u64::from(u32_at(span, 4));
+        low = (low | low << 16) & 0x0000_ffff_0000_ffff;
+        low = (low | low << 8) & 0x00ff_00ff_00ff_00ff;
+        low = (low | low << 4) & bytes(15);
+        let mut high = u64::from(u16_at(span, 2));
+        high = (high | high << 24) & 0x0000_00ff_0000_00ff;
+        high = (high | high << 12) & 0x000f_000f_000f_000f;
+        high = (high | high << 6) & bytes(3);
+        let scales = less_32(low | high << 4);
+        Scales::coarse(s, s.doubled(scales), [0; 16], u16_at(span, 0), 0)
     }
 }
