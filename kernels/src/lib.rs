@@ -4,6 +4,7 @@
 
 mod arm;
 mod exact;
+mod int8;
 #[cfg(test)]
 mod primitives;
 mod profile;
@@ -19,4 +20,5 @@ pub use rayon::RAYON;
 pub use scalar::SCALAR;
 pub use verify::VERIFY;
 pub use x86::avx2::AVX2;
+pub use x86::avx2_int8::AVX2_INT8;
 pub use x86::avx512::AVX512;
