@@ -2,7 +2,7 @@
 //!
 //! - What files say: [`source`], [`bundle`], [`index`], [`metadata`], [`config`], [`dtype`], [`quant`].
 //! - What a model expects: [`architecture`], [`table`], [`axis`], [`decoder`].
-//! - What computes: [`kernel`], [`ops`], [`matrix`].
+//! - What computes: [`kernel`], [`ops`], [`matrix`]; how far it may be off: [`tolerance`].
 
 //! - What plugs in: [`registry`]; how a path is opened: [`open`]; why not: [`error`], [`finding`], [`foreign`].
 
@@ -13,6 +13,8 @@ pub mod axis;
 pub mod bundle;
 pub mod check;
 pub mod config;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 pub mod decoder;
 pub mod dtype;
 pub mod error;
@@ -31,6 +33,7 @@ pub mod registry;
 pub mod report;
 pub mod source;
 pub mod table;
+pub mod tolerance;
 pub mod vocabulary_names;
 
 pub use inventory;

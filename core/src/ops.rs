@@ -81,6 +81,17 @@ impl<'a> Linear<'a> {
         Linear { weight, bias: None, scale: 1.0 }
     }
 
+    /// Makes results of bare products, the outputs from `from` on: `y = scale · y + bias`.
+    #[inline]
+    pub fn finish(&self, from: usize, y: &mut [f32]) {
+        if self.scale != 1.0 {
+            y.iter_mut().for_each(|y| *y *= self.scale);
+        }
+        if let Some(bias) = self.bias {
+            y.iter_mut().zip(&bias[from..]).for_each(|(y, b)| *y += b);
+        }
+    }
+
     /// The part that makes the outputs `from..to`.
     pub fn outputs(&self, from: usize, to: usize) -> Linear<'a> {
         Linear { weight: self.weight.rows_at(from..to), bias: self.bias.map(|b| &b[from..to]), ..*self }
@@ -182,6 +193,16 @@ pub enum Pairing {
     Neighbours,
 }
 
+impl Pairing {
+    /// The two elements, of `2 · half` that turn, which angle `a` turns.
+    pub fn pair(self, a: usize, half: usize) -> (usize, usize) {
+        match self {
+            Pairing::Halves => (a, a + half),
+            Pairing::Neighbours => (2 * a, 2 * a + 1),
+        }
+    }
+}
+
 /// Rotary angles of some positions, and which part of a head they turn.
 #[derive(Clone, Debug)]
 pub struct Rotation {
@@ -230,10 +251,7 @@ pub fn rope<R: Real>(mut x: RowsMut<'_>, rotation: &Rotation) {
         for head in x.row(t).chunks_mut(rotation.head) {
             let part = &mut head[rotation.first..][..2 * half];
             for a in 0..half {
-                let (i, j) = match rotation.pairing {
-                    Pairing::Halves => (a, a + half),
-                    Pairing::Neighbours => (2 * a, 2 * a + 1),
-                };
+                let (i, j) = rotation.pairing.pair(a, half);
                 let (u, w) = (R::of(part[i]), R::of(part[j]));
                 let (c, s) = (R::of(cos[a]), R::of(sin[a]));
                 part[i] = (u * c - w * s).f32();

@@ -27,6 +27,11 @@ impl Registry {
         )
     }
 
+    /// The kernels that the linker brought together, by name: for programs that have no other plugins.
+    pub fn linked_kernels() -> Result<Vec<&'static KernelPlugin>> {
+        sorted("kernel", inventory::iter::<KernelPlugin>, |p| p.name)
+    }
+
     /// A registry made by hand, for programs whose linker drops what is not named (a static library linked
     /// into another language's program).
     pub fn new(

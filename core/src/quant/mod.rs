@@ -69,6 +69,13 @@ pub enum DecodeError {
 
 /// Decodes `raw`, whole blocks of `dtype`, into `out`, which must hold exactly their values.
 pub fn decode(dtype: DType, raw: &[u8], out: &mut [f32]) -> Result<(), DecodeError> {
+    let codec = check(dtype, raw, out)?;
+    (codec.decode)(raw, out);
+    Ok(())
+}
+
+/// Whether `raw` are whole blocks that can be decoded and `out` holds exactly their values.
+pub fn check(dtype: DType, raw: &[u8], out: &[f32]) -> Result<Codec, DecodeError> {
     let codec = dtype.codec().ok_or(DecodeError::NoCodec(dtype))?;
     let block = dtype.block_bytes();
     if !raw.len().is_multiple_of(block) {
@@ -78,11 +85,56 @@ pub fn decode(dtype: DType, raw: &[u8], out: &mut [f32]) -> Result<(), DecodeErr
     if out.len() != expected {
         return Err(DecodeError::WrongLength { dtype, expected, found: out.len() });
     }
-    (codec.decode)(raw, out);
-    Ok(())
+    Ok(codec)
 }
 
-/// Calls `decode` for every block of `BYTES` bytes and the `VALUES` values it becomes.
+/// The same blocks to the same values, without a look at the lengths: whole blocks that have room are decoded. The
+/// loop becomes part of the caller, and so is compiled for the instructions that are switched on there. A type that
+/// is not named here is decoded all the same, by instructions that every machine has.
+#[inline(always)]
+pub fn decode_inlined(dtype: DType, raw: &[u8], out: &mut [f32]) {
+    match dtype {
+        DType::F32 => plain::f32(raw, out),
+        DType::BF16 => plain::bf16(raw, out),
+        DType::F64 => plain::f64(raw, out),
+        DType::Q4_0 => q_legacy::q4_0(raw, out),
+        DType::Q4_1 => q_legacy::q4_1(raw, out),
+        DType::Q5_0 => q_legacy::q5_0(raw, out),
+        DType::Q5_1 => q_legacy::q5_1(raw, out),
+        DType::Q8_0 => q_legacy::q8_0(raw, out),
+        DType::Q8_1 => q_legacy::q8_1(raw, out),
+        DType::Q2_K => k::q2_k(raw, out),
+        DType::Q3_K => k::q3_k(raw, out),
+        DType::Q4_K => k::q4_k(raw, out),
+        DType::Q5_K => k::q5_k(raw, out),
+        DType::Q6_K => k::q6_k(raw, out),
+        DType::Q8_K => k::q8_k(raw, out),
+        DType::IQ2_XXS => iq::iq2_xxs(raw, out),
+        DType::IQ2_XS => iq::iq2_xs(raw, out),
+        DType::IQ2_S => iq::iq2_s(raw, out),
+        DType::IQ3_XXS => iq::iq3_xxs(raw, out),
+        DType::IQ3_S => iq::iq3_s(raw, out),
+        DType::IQ1_S => iq::iq1_s(raw, out),
+        DType::IQ1_M => iq::iq1_m(raw, out),
+        DType::IQ4_NL => iq::iq4_nl(raw, out),
+        DType::IQ4_XS => iq::iq4_xs(raw, out),
+        DType::TQ1_0 => ternary::tq1_0(raw, out),
+        DType::TQ2_0 => ternary::tq2_0(raw, out),
+        DType::MXFP4 => fp4::mxfp4(raw, out),
+        DType::NVFP4 => fp4::nvfp4(raw, out),
+        DType::Q1_0 => one_two_bit::q1_0(raw, out),
+        DType::Q2_0 => one_two_bit::q2_0(raw, out),
+        _ => {
+            if let Some(codec) = dtype.codec() {
+                (codec.decode)(raw, out);
+            }
+        }
+    }
+}
+
+/// Calls `decode` for every block of `BYTES` bytes and the `VALUES` values it becomes. What is passed is a function
+/// marked `inline(always)`, not a closure, so that it is compiled for the instructions of [`decode_inlined`]'s caller.
+#[inline(always)]
 fn each_block<const BYTES: usize, const VALUES: usize>(
     raw: &[u8],
     out: &mut [f32],
@@ -96,25 +148,30 @@ fn each_block<const BYTES: usize, const VALUES: usize>(
 }
 
 /// The f16 that starts at byte `at`, widened.
+#[inline(always)]
 fn f16_at(bytes: &[u8], at: usize) -> f32 {
     f16::from_bits(u16_at(bytes, at)).to_f32()
 }
 
+#[inline(always)]
 fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])
 }
 
+#[inline(always)]
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
 /// Nibble `i` of a run of bytes, the low nibble of a byte before its high one.
+#[inline(always)]
 fn nibble(bytes: &[u8], i: usize) -> u8 {
     (bytes[i / 2] >> (4 * (i % 2))) & 15
 }
 
 /// Splits bytes into codes the way most types store them: the low nibbles become the first half, the high nibbles
 /// the second. `codes` is twice as long as `bytes`.
+#[inline(always)]
 fn nibble_halves(bytes: &[u8], codes: &mut [u8]) {
     let (low, high) = codes.split_at_mut(bytes.len());
     for ((&byte, low), high) in bytes.iter().zip(low).zip(high) {
@@ -125,6 +182,7 @@ fn nibble_halves(bytes: &[u8], codes: &mut [u8]) {
 
 /// 64 bytes as four-in-a-byte codes of 2 bits. Each half of 32 bytes holds 128 elements, in four planes: the
 /// lowest bits of its bytes are the first 32 elements, the next two bits the 32 after them, and so on.
+#[inline(always)]
 fn two_bit_planes(bytes: &[u8]) -> [u8; 256] {
     let mut codes = [0; 256];
     for (bytes, codes) in bytes.chunks_exact(32).zip(codes.chunks_exact_mut(128)) {

@@ -1,0 +1,120 @@
+//! Products of f32 activations with stored weights of any type, and the ops between them, in vectors.
+//!
+//! Written once over [`Simd`], compiled for each set of instructions. An output has the same bits wherever its row of
+//! weights stands in a call and however many there are, so cutting the outputs changes nothing.
+
+mod attention;
+mod dots;
+mod gates;
+mod maths;
+mod norms;
+mod panels;
+mod widen;
+
+use crate::simd::{Op, Simd};
+use scantling_core::dtype::DType;
+use scantling_core::kernel::Kernel;
+use scantling_core::matrix::{Matrix, Rows, RowsMut};
+use scantling_core::ops::{self, Activation, Attending, Linear};
+use scantling_core::quant::{self, DecodeError};
+
+/// From so many rows of activations on, weights are widened and rearranged once for all of them.
+const MANY: usize = 12;
+
+/// The leaf for one set of instructions.
+pub(crate) struct Exact<S> {
+    name: &'static str,
+    simd: S,
+}
+
+impl<S: Simd> Exact<S> {
+    pub(crate) fn new(name: &'static str, simd: S) -> Exact<S> {
+        Exact { name, simd }
+    }
+}
+
+impl<S: Simd> Kernel for Exact<S> {
+    fn name(&self) -> String {
+        self.name.to_owned()
+    }
+
+    fn decode(&self, dtype: DType, raw: &[u8], out: &mut [f32]) -> Result<(), DecodeError> {
+        quant::check(dtype, raw, out)?;
+        self.simd.run(widen::Widen { dtype, raw, out });
+        Ok(())
+    }
+
+    fn dot(&self, dtype: DType, w: &[u8], x: &[f32]) -> f32 {
+        self.simd.run(dots::Dot { dtype, w, x })
+    }
+
+    fn matmul(&self, linear: Linear<'_>, x: Rows<'_>, out: RowsMut<'_>) {
+        let w = linear.weight;
+        assert_eq!((x.cols(), x.rows(), w.rows()), (w.cols(), out.rows(), out.cols()), "{w:?} does not fit");
+        if x.rows() < MANY {
+            self.simd.run(dots::Few { linear, x, out });
+        } else {
+            self.simd.run(panels::Many { linear, x, out });
+        }
+    }
+
+    fn embed(&self, w: Matrix<'_>, ids: &[u32], mut out: RowsMut<'_>) {
+        for (t, id) in ids.iter().enumerate() {
+            self.decode(w.dtype(), w.row(*id as usize), out.row(t))
+                .expect("a row is whole blocks of a decodable type");
+        }
+    }
+
+    fn rms_norm(&self, x: RowsMut<'_>, weight: &[f32], eps: f32) {
+        self.simd.run(norms::RmsNorm { x, weight, eps });
+    }
+
+    fn layer_norm(&self, x: RowsMut<'_>, weight: &[f32], bias: &[f32], eps: f32) {
+        self.simd.run(norms::LayerNorm { x, weight, bias, eps });
+    }
+
+    fn attention(&self, q: Rows<'_>, k: Matrix<'_>, v: Matrix<'_>, how: Attending<'_>, out: RowsMut<'_>) {
+        self.simd.run(attention::Attend { q, k, v, how, out });
+    }
+
+    fn activate(&self, activation: Activation, x: RowsMut<'_>) {
+        self.simd.run(gates::Activate { activation, x });
+    }
+
+    fn gate(&self, activation: Activation, gate: RowsMut<'_>, up: Rows<'_>) {
+        self.simd.run(gates::Gate { activation, gate, up });
+    }
+
+    fn softcap(&self, x: RowsMut<'_>, cap: f32) {
+        self.simd.run(gates::Softcap { x, cap });
+    }
+
+    fn saturate(&self, rounds: u64) -> u64 {
+        struct Saturate(u64);
+        impl Op for Saturate {
+            type Out = u64;
+            #[inline(always)]
+            fn call<S: Simd>(self, s: S) -> u64 {
+                s.saturate(self.0)
+            }
+        }
+        self.simd.run(Saturate(rounds))
+    }
+
+    fn sweep(&self, data: &[u8]) -> u64 {
+        struct Sweep<'a>(&'a [u8]);
+        impl Op for Sweep<'_> {
+            type Out = u64;
+            #[inline(always)]
+            fn call<S: Simd>(self, s: S) -> u64 {
+                self.0.chunks(4096).fold(0u64, |sum, page| {
+                    (0..page.len())
+                        .step_by(64)
+                        .for_each(|at| s.prefetch(page.as_ptr().wrapping_add(4096 + at)));
+                    sum.wrapping_add(ops::sweep(page))
+                })
+            }
+        }
+        self.simd.run(Sweep(data))
+    }
+}

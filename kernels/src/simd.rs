@@ -1,0 +1,109 @@
+//! What a set of vector instructions offers: the few primitives that the loops of [`crate::exact`] are written in.
+//!
+//! A value of a type that implements [`Simd`] proves that the processor has the instructions: only the type's
+//! detector makes one. Primitives are inlined into the function that [`Simd::run`] enters, the one place where the
+//! instructions are switched on for the compiler; a loop called outside of it is right, but slow.
+
+/// Vectors of f32 of one width.
+pub(crate) trait Simd: Copy + Send + Sync + 'static {
+    /// A vector.
+    type F: Copy;
+    /// As many f32 as a vector holds, in memory.
+    type Floats: Copy;
+    /// The bytes of as many f32.
+    type Quads: Copy;
+    /// The bytes of as many 16-bit numbers.
+    type Pairs: Copy;
+    /// How many f32 a vector holds.
+    const LANES: usize;
+
+    /// Runs a loop with the instructions switched on.
+    fn run<O: Op>(self, op: O) -> O::Out;
+
+    /// Whole vectors, and what is left.
+    fn floats(x: &[f32]) -> (&[Self::Floats], &[f32]);
+    /// Whole vectors, and what is left.
+    fn floats_mut(x: &mut [f32]) -> (&mut [Self::Floats], &mut [f32]);
+    /// Whole vectors; what is left does not show.
+    fn quads(raw: &[u8]) -> &[Self::Quads];
+    /// Whole vectors; what is left does not show.
+    fn pairs(raw: &[u8]) -> &[Self::Pairs];
+
+    /// The same number in all lanes.
+    fn splat(self, x: f32) -> Self::F;
+    /// From memory.
+    fn load(self, x: &Self::Floats) -> Self::F;
+    /// To memory.
+    fn store(self, x: Self::F, to: &mut Self::Floats);
+    /// From f32 at any address.
+    fn load_f32(self, raw: &Self::Quads) -> Self::F;
+    /// From f16 at any address, widened.
+    fn load_f16(self, raw: &Self::Pairs) -> Self::F;
+    /// From bf16 at any address, widened.
+    fn load_bf16(self, raw: &Self::Pairs) -> Self::F;
+
+    /// a + b.
+    fn add(self, a: Self::F, b: Self::F) -> Self::F;
+    /// a - b.
+    fn sub(self, a: Self::F, b: Self::F) -> Self::F;
+    /// a · b.
+    fn mul(self, a: Self::F, b: Self::F) -> Self::F;
+    /// a / b.
+    fn div(self, a: Self::F, b: Self::F) -> Self::F;
+    /// a · b + c, rounded once.
+    fn fma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
+    /// Neither below `low` nor above `high`; NaN stays NaN.
+    fn clamp(self, x: Self::F, low: Self::F, high: Self::F) -> Self::F;
+    /// x without its sign.
+    fn abs(self, x: Self::F) -> Self::F;
+    /// The magnitude of `x` with the sign of `sign`.
+    fn with_sign(self, x: Self::F, sign: Self::F) -> Self::F;
+    /// `yes` where a < b, `no` elsewhere and where one is NaN.
+    fn if_less(self, a: Self::F, b: Self::F, yes: Self::F, no: Self::F) -> Self::F;
+    /// The nearest whole number; of two, the even one.
+    fn round(self, x: Self::F) -> Self::F;
+    /// 2ⁿ for whole n from -126 to 127.
+    fn power_of_two(self, n: Self::F) -> Self::F;
+    /// The sum of the lanes, in an order of the implementation's choice.
+    fn sum(self, x: Self::F) -> f32;
+
+    /// `to[c * to_stride + r] = from[r * from_stride + c]` for r, c below [`LANES`](Self::LANES). Panics if
+    /// either slice is too short.
+    #[inline(always)]
+    fn transpose(self, from: &[f32], from_stride: usize, to: &mut [f32], to_stride: usize) {
+        for r in 0..Self::LANES {
+            for (c, x) in from[r * from_stride..][..Self::LANES].iter().enumerate() {
+                to[c * to_stride + r] = *x;
+            }
+        }
+    }
+
+    /// Asks for a cache line that will be read soon. Any address will do.
+    fn prefetch(self, at: *const u8);
+
+    /// Multiplies and adds on registers: see `Kernel::saturate`.
+    #[inline(always)]
+    fn saturate(self, rounds: u64) -> u64 {
+        let factor = self.splat(std::hint::black_box(0.999));
+        let mut sums = [factor; 10];
+        for _ in 0..rounds {
+            for sum in &mut sums {
+                *sum = self.fma(*sum, factor, factor);
+            }
+        }
+        let mut total = 0.0;
+        for sum in sums {
+            total += self.sum(sum);
+        }
+        std::hint::black_box(total);
+        rounds * 20 * Self::LANES as u64
+    }
+}
+
+/// A loop, to be compiled for whatever instructions it is run with.
+pub(crate) trait Op {
+    /// What it returns.
+    type Out;
+    /// The loop. Implementations are `#[inline(always)]`.
+    fn call<S: Simd>(self, s: S) -> Self::Out;
+}

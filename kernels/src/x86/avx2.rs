@@ -1,0 +1,246 @@
+//! AVX2 with FMA and F16C: eight f32 at a time, sixteen registers.
+
+use crate::exact::Exact;
+#[cfg(target_arch = "x86_64")]
+use crate::simd::{Op, Simd};
+use scantling_core::inventory;
+use scantling_core::kernel::{Kernel, KernelPlugin, Make, Options, Precision};
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::*;
+
+/// f32 activations with AVX2.
+pub const AVX2: KernelPlugin = KernelPlugin {
+    name: "avx2",
+    summary: "x86-64 with AVX2, FMA and F16C; f32 activations",
+    rank: 20,
+    precision: Precision::Exact,
+    make: Make::Leaf(make),
+};
+
+inventory::submit! { AVX2 }
+
+#[cfg(not(target_arch = "x86_64"))]
+fn make(_options: &Options) -> Result<Box<dyn Kernel>, String> {
+    Err("it is made of instructions of x86-64".to_owned())
+}
+
+#[cfg(target_arch = "x86_64")]
+fn make(_options: &Options) -> Result<Box<dyn Kernel>, String> {
+    Ok(Box::new(Exact::new(AVX2.name, Avx2::detect()?)))
+}
+
+/// Proof that the processor has AVX2, FMA and F16C.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy)]
+pub(crate) struct Avx2(());
+
+#[cfg(target_arch = "x86_64")]
+impl Avx2 {
+    /// The proof, or the instructions that are missing.
+    pub(crate) fn detect() -> Result<Avx2, String> {
+        let found = [
+            ("avx2", is_x86_feature_detected!("avx2")),
+            ("fma", is_x86_feature_detected!("fma")),
+            ("f16c", is_x86_feature_detected!("f16c")),
+        ];
+        let missing: Vec<&str> = found.iter().filter(|(_, has)| !has).map(|(name, _)| *name).collect();
+        if missing.is_empty() {
+            Ok(Avx2(()))
+        } else {
+            Err(format!("the processor lacks {}", missing.join(", ")))
+        }
+    }
+}
+
+/// Calls an intrinsic. The one reason for all of them: a value of type `Avx2` exists only where its detector found
+/// the instructions.
+#[cfg(target_arch = "x86_64")]
+macro_rules! avx2 {
+    ($call:expr) => {{
+        // SAFETY: registers only, and an `Avx2` proves that the processor has the instruction.
+        unsafe { $call }
+    }};
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Simd for Avx2 {
+    type F = __m256;
+    type Floats = [f32; 8];
+    type Quads = [u8; 32];
+    type Pairs = [u8; 16];
+    const LANES: usize = 8;
+
+    #[inline(always)]
+    fn run<O: Op>(self, op: O) -> O::Out {
+        #[target_feature(enable = "avx2,fma,f16c")]
+        fn inner<O: Op>(s: Avx2, op: O) -> O::Out {
+            op.call(s)
+        }
+        // SAFETY: `self` proves that the processor has the instructions.
+        unsafe { inner(self, op) }
+    }
+
+    #[inline(always)]
+    fn floats(x: &[f32]) -> (&[[f32; 8]], &[f32]) {
+        x.as_chunks()
+    }
+
+    #[inline(always)]
+    fn floats_mut(x: &mut [f32]) -> (&mut [[f32; 8]], &mut [f32]) {
+        x.as_chunks_mut()
+    }
+
+    #[inline(always)]
+    fn quads(raw: &[u8]) -> &[[u8; 32]] {
+        raw.as_chunks().0
+    }
+
+    #[inline(always)]
+    fn pairs(raw: &[u8]) -> &[[u8; 16]] {
+        raw.as_chunks().0
+    }
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> __m256 {
+        avx2!(_mm256_set1_ps(x))
+    }
+
+    #[inline(always)]
+    fn load(self, x: &[f32; 8]) -> __m256 {
+        // SAFETY: reads the eight f32 that `x` is; needs no alignment.
+        unsafe { _mm256_loadu_ps(x.as_ptr()) }
+    }
+
+    #[inline(always)]
+    fn store(self, x: __m256, to: &mut [f32; 8]) {
+        // SAFETY: writes the eight f32 that `to` is; needs no alignment.
+        unsafe { _mm256_storeu_ps(to.as_mut_ptr(), x) }
+    }
+
+    #[inline(always)]
+    fn load_f32(self, raw: &[u8; 32]) -> __m256 {
+        // SAFETY: reads the 32 bytes that `raw` is; needs no alignment.
+        unsafe { _mm256_loadu_ps(raw.as_ptr().cast()) }
+    }
+
+    #[inline(always)]
+    fn load_f16(self, raw: &[u8; 16]) -> __m256 {
+        // SAFETY: reads the 16 bytes that `raw` is; needs no alignment.
+        let stored = unsafe { _mm_loadu_si128(raw.as_ptr().cast()) };
+        avx2!(_mm256_cvtph_ps(stored))
+    }
+
+    #[inline(always)]
+    fn load_bf16(self, raw: &[u8; 16]) -> __m256 {
+        // SAFETY: reads the 16 bytes that `raw` is; needs no alignment.
+        let stored = unsafe { _mm_loadu_si128(raw.as_ptr().cast()) };
+        let wide = avx2!(_mm256_cvtepu16_epi32(stored));
+        let upper = avx2!(_mm256_slli_epi32::<16>(wide));
+        avx2!(_mm256_castsi256_ps(upper))
+    }
+
+    #[inline(always)]
+    fn add(self, a: __m256, b: __m256) -> __m256 {
+        avx2!(_mm256_add_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn sub(self, a: __m256, b: __m256) -> __m256 {
+        avx2!(_mm256_sub_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn mul(self, a: __m256, b: __m256) -> __m256 {
+        avx2!(_mm256_mul_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn div(self, a: __m256, b: __m256) -> __m256 {
+        avx2!(_mm256_div_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn fma(self, a: __m256, b: __m256, c: __m256) -> __m256 {
+        avx2!(_mm256_fmadd_ps(a, b, c))
+    }
+
+    /// The instructions return their second operand if one is NaN, so `x` stands second in both.
+    #[inline(always)]
+    fn clamp(self, x: __m256, low: __m256, high: __m256) -> __m256 {
+        let below = avx2!(_mm256_min_ps(high, x));
+        avx2!(_mm256_max_ps(low, below))
+    }
+
+    #[inline(always)]
+    fn abs(self, x: __m256) -> __m256 {
+        avx2!(_mm256_andnot_ps(self.splat(-0.0), x))
+    }
+
+    #[inline(always)]
+    fn with_sign(self, x: __m256, sign: __m256) -> __m256 {
+        let sign = avx2!(_mm256_and_ps(self.splat(-0.0), sign));
+        avx2!(_mm256_or_ps(self.abs(x), sign))
+    }
+
+    #[inline(always)]
+    fn if_less(self, a: __m256, b: __m256, yes: __m256, no: __m256) -> __m256 {
+        let less = avx2!(_mm256_cmp_ps::<_CMP_LT_OQ>(a, b));
+        avx2!(_mm256_blendv_ps(no, yes, less))
+    }
+
+    #[inline(always)]
+    fn round(self, x: __m256) -> __m256 {
+        avx2!(_mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(x))
+    }
+
+    #[inline(always)]
+    fn power_of_two(self, n: __m256) -> __m256 {
+        let whole = avx2!(_mm256_cvtps_epi32(n));
+        let exponent = avx2!(_mm256_add_epi32(whole, _mm256_set1_epi32(127)));
+        let bits = avx2!(_mm256_slli_epi32::<23>(exponent));
+        avx2!(_mm256_castsi256_ps(bits))
+    }
+
+    #[inline(always)]
+    fn sum(self, x: __m256) -> f32 {
+        let upper = avx2!(_mm256_extractf128_ps::<1>(x));
+        let four = avx2!(_mm_add_ps(_mm256_castps256_ps128(x), upper));
+        let two = avx2!(_mm_add_ps(four, _mm_movehl_ps(four, four)));
+        let one = avx2!(_mm_add_ss(two, _mm_movehdup_ps(two)));
+        avx2!(_mm_cvtss_f32(one))
+    }
+
+    #[inline(always)]
+    fn transpose(self, from: &[f32], from_stride: usize, to: &mut [f32], to_stride: usize) {
+        let row = |r: usize| self.load(from[r * from_stride..].first_chunk().expect("eight rows of eight"));
+        let rows: [__m256; 8] = std::array::from_fn(row);
+        // Pairs of rows, then of pairs, then of halves.
+        let pairs: [__m256; 8] = std::array::from_fn(|i| {
+            let (a, b) = (rows[i / 2 * 2], rows[i / 2 * 2 + 1]);
+            if i % 2 == 0 { avx2!(_mm256_unpacklo_ps(a, b)) } else { avx2!(_mm256_unpackhi_ps(a, b)) }
+        });
+        let fours: [__m256; 8] = std::array::from_fn(|i| {
+            let (a, b) = (pairs[i / 4 * 4 + i % 4 / 2], pairs[i / 4 * 4 + i % 4 / 2 + 2]);
+            if i % 2 == 0 {
+                avx2!(_mm256_shuffle_ps::<0b01_00_01_00>(a, b))
+            } else {
+                avx2!(_mm256_shuffle_ps::<0b11_10_11_10>(a, b))
+            }
+        });
+        for c in 0..8 {
+            let (a, b) = (fours[c % 4], fours[c % 4 + 4]);
+            let column = if c < 4 {
+                avx2!(_mm256_permute2f128_ps::<0x20>(a, b))
+            } else {
+                avx2!(_mm256_permute2f128_ps::<0x31>(a, b))
+            };
+            self.store(column, to[c * to_stride..].first_chunk_mut().expect("eight columns of eight"));
+        }
+    }
+
+    #[inline(always)]
+    fn prefetch(self, at: *const u8) {
+        // SAFETY: a hint, which reads nothing and cannot fault at any address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+    }
+}

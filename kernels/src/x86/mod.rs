@@ -1,0 +1,3 @@
+//! x86-64. On other processors the leaves are registered all the same, and say why they cannot run.
+
+pub(crate) mod avx2;
