@@ -68,7 +68,12 @@ fn element_type(name: &str) -> Result<(DType, Option<GgmlDType>), String> {
     Ok((DType::F32, Some(quantised)))
 }
 
-fn weight(task: &Task, dtype: DType, quantised: Option<GgmlDType>, raw: &[u8]) -> candle_core::Result<Weight> {
+fn weight(
+    task: &Task,
+    dtype: DType,
+    quantised: Option<GgmlDType>,
+    raw: &[u8],
+) -> candle_core::Result<Weight> {
     let (shape, device) = ((task.out, task.inputs), Device::Cpu);
     Ok(match quantised {
         None => Weight::Dense(Tensor::from_raw_buffer(raw, dtype, &[task.out, task.inputs], &device)?),
