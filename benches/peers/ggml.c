@@ -35,6 +35,7 @@ static double uniform(uint64_t * state) {
 static void quantise(enum ggml_type type, const float * from, void * to, int64_t rows, int64_t cols) {
     const struct ggml_type_traits * traits = ggml_get_type_traits(type);
     if (type == GGML_TYPE_Q8_1 || type == GGML_TYPE_Q8_K) { // stored by nobody, so not offered by quantize_chunk
+        if (traits->from_float_ref == NULL) fail("ggml's base does not quantise to %s", traits->type_name);
         traits->from_float_ref(from, to, rows * cols);
         return;
     }
@@ -45,18 +46,29 @@ static void quantise(enum ggml_type type, const float * from, void * to, int64_t
     free(importance);
 }
 
+// How many rows of a matrix are quantised; the others repeat them. The search for codes of the smallest types takes
+// minutes a matrix, and time does not depend on which they are.
+static int64_t different_rows(enum ggml_type type, int64_t rows) {
+    bool slow = strncmp(ggml_type_name(type), "iq", 2) == 0 && ggml_type_size(type) < 4 * ggml_blck_size(type) / 8;
+    return slow && rows > 32 ? 32 : rows;
+}
+
 static int make(char ** arg) {
     enum ggml_type type = type_named(arg[0]);
     int64_t rows = atoll(arg[1]), cols = atoll(arg[2]), count = atoll(arg[3]);
     uint64_t state = strtoull(arg[4], NULL, 10) * 0x9E3779B97F4A7C15ull + 1;
-    size_t bytes = ggml_row_size(type, cols) * (size_t) rows;
-    float * numbers = allocate((size_t) (rows * cols) * sizeof(float));
-    void * stored = allocate(bytes);
-    for (int64_t i = 0; i < rows * cols; i++) {
+    size_t row = ggml_row_size(type, cols), bytes = row * (size_t) rows;
+    int64_t different = different_rows(type, rows);
+    float * numbers = allocate((size_t) (different * cols) * sizeof(float));
+    char * stored = allocate(bytes);
+    for (int64_t i = 0; i < different * cols; i++) {
         double radius = sqrt(-2.0 * log(uniform(&state)));
         numbers[i] = (float) (radius * cos(6.283185307179586 * uniform(&state)));
     }
-    quantise(type, numbers, stored, rows, cols);
+    quantise(type, numbers, stored, different, cols);
+    for (int64_t i = different; i < rows; i++) {
+        memcpy(stored + row * (size_t) i, stored + row * (size_t) (i % different), row);
+    }
     FILE * file = open_file(arg[5], "wb");
     for (int64_t i = 0; i < count; i++) {
         if (fwrite(stored, 1, bytes, file) != bytes) fail("%s: cannot write it", arg[5]);
