@@ -4,36 +4,49 @@
 use super::widen::Widen;
 use crate::simd::{Op, Simd};
 use scantling_core::dtype::DType;
-use scantling_core::matrix::{Rows, RowsMut};
+use scantling_core::matrix::{Matrix, Rows, RowsMut};
 use scantling_core::ops::Linear;
 use scantling_core::quant;
 
 /// Bytes ahead of what is being read that memory is asked for.
 const AHEAD: usize = 4096;
 /// More lanes than any vector has.
-const LANES: usize = 64;
+pub(super) const LANES: usize = 64;
 
 /// A row of weights as it is read: vector by vector.
-trait Stored<S: Simd> {
+pub(super) trait Stored<S: Simd> {
+    /// Many rows.
+    type Stack<'a>: Copy;
     /// A row.
-    type Row: ?Sized;
+    type Row: ?Sized + 'static;
     /// What becomes one vector.
     type Raw;
+    /// One of many rows.
+    fn row<'a>(stack: Self::Stack<'a>, row: usize) -> &'a Self::Row;
     /// The whole vectors of a row.
     fn vectors(row: &Self::Row) -> &[Self::Raw];
     /// Widens one.
     fn load(s: S, raw: &Self::Raw) -> S::F;
-    /// The numbers from `from` on, widened, and zeros behind them.
+    /// The numbers from `from` on, fewer than a vector holds, widened, and zeros behind them.
     fn tail(row: &Self::Row, from: usize) -> [f32; LANES];
 }
 
 macro_rules! stored {
     ($name:ident, $dtype:ident, $bytes:literal, $raw:ident, $vectors:ident, $load:ident) => {
-        struct $name;
+        pub(super) struct $name;
 
         impl<S: Simd> Stored<S> for $name {
+            type Stack<'a> = Matrix<'a>;
             type Row = [u8];
             type Raw = S::$raw;
+
+            #[inline(always)]
+            fn row<'a>(stack: Matrix<'a>, row: usize) -> &'a [u8]
+            where
+                'a: 'a, // as in the trait, where the lifetime shows in an associated type only
+            {
+                stack.row(row)
+            }
 
             #[inline(always)]
             fn vectors(row: &[u8]) -> &[S::$raw] {
@@ -61,11 +74,20 @@ stored!(Half, F16, 2, Pairs, pairs, load_f16);
 stored!(Brain, BF16, 2, Pairs, pairs, load_bf16);
 
 /// A row that has been widened already.
-struct Widened;
+pub(super) struct Widened;
 
 impl<S: Simd> Stored<S> for Widened {
+    type Stack<'a> = Rows<'a>;
     type Row = [f32];
     type Raw = S::Floats;
+
+    #[inline(always)]
+    fn row<'a>(stack: Rows<'a>, row: usize) -> &'a [f32]
+    where
+        'a: 'a,
+    {
+        stack.row(row)
+    }
 
     #[inline(always)]
     fn vectors(row: &[f32]) -> &[S::Floats] {
@@ -89,7 +111,7 @@ impl<S: Simd> Stored<S> for Widened {
 /// `[r][m]` = Σ w[r]·x[m]. The sums of each pair are taken in the same order for any `R` and `M`: over vectors with
 /// `U` running sums in turn, then over the rest of the row, then over lanes.
 #[inline(always)]
-fn dots<S: Simd, W: Stored<S>, const R: usize, const M: usize, const U: usize>(
+pub(super) fn dots<S: Simd, W: Stored<S>, const R: usize, const M: usize, const U: usize>(
     s: S,
     w: [&W::Row; R],
     x: [&[f32]; M],

@@ -9,6 +9,7 @@ mod gates;
 mod maths;
 mod norms;
 mod panels;
+mod pointwise;
 mod widen;
 
 use crate::simd::{Op, Simd};
