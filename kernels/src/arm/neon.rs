@@ -224,12 +224,4 @@ impl Simd for Neon {
             self.store(column, to[c * to_stride..].first_chunk_mut().expect("four columns of four"));
         }
     }
-
-    #[inline(always)]
-    fn prefetch(self, at: *const u8) {
-        // SAFETY: a hint, which reads nothing and cannot fault at any address.
-        unsafe {
-            asm!("prfm pldl1keep, [{at}]", at = in(reg) at, options(readonly, nostack, preserves_flags))
-        }
-    }
 }

@@ -253,10 +253,4 @@ impl Simd for Avx512 {
             self.store(column, to[c * to_stride..].first_chunk_mut().expect("sixteen columns of sixteen"));
         }
     }
-
-    #[inline(always)]
-    fn prefetch(self, at: *const u8) {
-        // SAFETY: a hint, which reads nothing and cannot fault at any address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
-    }
 }
