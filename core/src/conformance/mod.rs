@@ -2,7 +2,7 @@
 //!
 //! A case is one op on one input: generated here ([`generated`]: every element type, odd shapes, unaligned starts,
 //! windows of something wider, several seeds), or with a matrix of someone's own ([`given()`]). The bounds are those of
-//! [`tolerance`]. Outputs lie between numbers that may not be touched, inputs between ones that poison what
+//! [`tolerance`](crate::tolerance). Outputs lie between numbers that may not be touched, inputs between ones that poison what
 //! reads them.
 
 mod attention;
@@ -145,11 +145,15 @@ pub fn given<'a>(name: &'a str, matrix: Matrix<'a>, scale: Scale) -> Vec<Case<'a
     cases
 }
 
-/// So many blocks of an element type that decode to ordinary weights: neither lost in a sum nor drowning it. None if
-/// the type cannot be decoded.
-pub fn blocks(dtype: DType, count: usize, seed: u64) -> Option<Vec<u8>> {
-    dtype.codec()?;
-    Some(Pool::new(dtype, seed).draw(count, &mut Random::new(seed)))
+/// So many blocks of an element type that can be decoded, of random codes and sane values: sums of their products
+/// stay finite. The same for the same seed.
+pub fn blocks(dtype: DType, count: usize, seed: u64) -> Vec<u8> {
+    Pool::new(dtype, seed).draw(count, &mut random(seed, &[count]))
+}
+
+/// So many bell-shaped numbers around 0, of a standard deviation of 1: activations. The same for the same seed.
+pub fn normals(count: usize, seed: u64) -> Vec<f32> {
+    random(seed, &[count, 1]).normals(count)
 }
 
 /// Runs one case. A kernel that panics fails it.

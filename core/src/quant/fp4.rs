@@ -26,7 +26,7 @@ static E2M1: [f32; 16] =
 
 #[inline(always)]
 pub(crate) fn f4(raw: &[u8], out: &mut [f32]) {
-    each_block(raw, out, f4_block);
+    each_block!(raw, out, f4_block);
 }
 
 #[inline(always)]
@@ -36,7 +36,7 @@ fn f4_block(&[byte]: &[u8; 1], x: &mut [f32; 2]) {
 
 #[inline(always)]
 pub(crate) fn mxfp4(raw: &[u8], out: &mut [f32]) {
-    each_block(raw, out, mxfp4_block);
+    each_block!(raw, out, mxfp4_block);
 }
 
 #[inline(always)]
@@ -51,7 +51,7 @@ pub(crate) fn mxfp4_suspect(block: &[u8]) -> bool {
 
 #[inline(always)]
 pub(crate) fn nvfp4(raw: &[u8], out: &mut [f32]) {
-    each_block(raw, out, nvfp4_block);
+    each_block!(raw, out, nvfp4_block);
 }
 
 #[inline(always)]

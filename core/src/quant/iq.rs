@@ -59,7 +59,7 @@ const SHIFT: f32 = 0.125;
 
 #[inline(always)]
 pub(crate) fn iq2_xxs(raw: &[u8], out: &mut [f32]) {
-    each_block(raw, out, iq2_xxs_block);
+    each_block!(raw, out, iq2_xxs_block);
 }
 
 #[inline(always)]
@@ -76,7 +76,7 @@ fn iq2_xxs_block(b: &[u8; 66], x: &mut [f32; 256]) {
 
 #[inline(always)]
 pub(crate) fn iq2_xs(raw: &[u8], out: &mut [f32]) {
-    each_block(raw, out, iq2_xs_block);
+    each_block!(raw, out, iq2_xs_block);
 }
 
 #[inline(always)]
@@ -91,7 +91,7 @@ fn iq2_xs_block(b: &[u8; 74], x: &mut [f32; 256]) {
 
 #[inline(always)]
 pub(crate) fn iq2_s(raw: &[u8], out: &mut [f32]) {
-    each_block(raw, out, iq2_s_block);
+    each_block!(raw, out, iq2_s_block);
 }
 
 #[inline(always)]
@@ -105,7 +105,7 @@ fn iq2_s_block(b: &[u8; 82], x: &mut [f32; 256]) {
 
 #[inline(always)]
 pub(crate) fn iq3_xxs(raw: &[u8], out: &mut [f32]) {
-    each_block(raw, out, iq3_xxs_block);
+    each_block!(raw, out, iq3_xxs_block);
 }
 
 #[inline(always)]
@@ -123,7 +123,7 @@ fn iq3_xxs_block(b: &[u8; 98], x: &mut [f32; 256]) {
 
 #[inline(always)]
 pub(crate) fn iq3_s(raw: &[u8], out: &mut [f32]) {
-    each_block(raw, out, iq3_s_block);
+    each_block!(raw, out, iq3_s_block);
 }
 
 #[inline(always)]
@@ -138,7 +138,7 @@ fn iq3_s_block(b: &[u8; 110], x: &mut [f32; 256]) {
 
 #[inline(always)]
 pub(crate) fn iq1_s(raw: &[u8], out: &mut [f32]) {
-    each_block(raw, out, iq1_s_block);
+    each_block!(raw, out, iq1_s_block);
 }
 
 #[inline(always)]
@@ -153,7 +153,7 @@ fn iq1_s_block(b: &[u8; 50], x: &mut [f32; 256]) {
 
 #[inline(always)]
 pub(crate) fn iq1_m(raw: &[u8], out: &mut [f32]) {
-    each_block(raw, out, iq1_m_block);
+    each_block!(raw, out, iq1_m_block);
 }
 
 #[inline(always)]
@@ -171,7 +171,7 @@ fn iq1_m_block(b: &[u8; 56], x: &mut [f32; 256]) {
 
 #[inline(always)]
 pub(crate) fn iq4_nl(raw: &[u8], out: &mut [f32]) {
-    each_block(raw, out, iq4_nl_block);
+    each_block!(raw, out, iq4_nl_block);
 }
 
 #[inline(always)]
@@ -181,7 +181,7 @@ fn iq4_nl_block(b: &[u8; 18], x: &mut [f32; 32]) {
 
 #[inline(always)]
 pub(crate) fn iq4_xs(raw: &[u8], out: &mut [f32]) {
-    each_block(raw, out, iq4_xs_block);
+    each_block!(raw, out, iq4_xs_block);
 }
 
 #[inline(always)]

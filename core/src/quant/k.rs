@@ -35,7 +35,7 @@ use super::{each_block, f16_at, nibble_halves, two_bit_planes};
 
 #[inline(always)]
 pub(crate) fn q2_k(raw: &[u8], out: &mut [f32]) {
-    each_block(raw, out, q2_k_block);
+    each_block!(raw, out, q2_k_block);
 }
 
 #[inline(always)]
@@ -49,7 +49,7 @@ fn q2_k_block(b: &[u8; 84], x: &mut [f32; 256]) {
 
 #[inline(always)]
 pub(crate) fn q3_k(raw: &[u8], out: &mut [f32]) {
-    each_block(raw, out, q3_k_block);
+    each_block!(raw, out, q3_k_block);
 }
 
 #[inline(always)]
@@ -69,7 +69,7 @@ fn q3_k_block(b: &[u8; 110], x: &mut [f32; 256]) {
 
 #[inline(always)]
 pub(crate) fn q4_k(raw: &[u8], out: &mut [f32]) {
-    each_block(raw, out, q4_k_block);
+    each_block!(raw, out, q4_k_block);
 }
 
 #[inline(always)]
@@ -80,7 +80,7 @@ fn q4_k_block(b: &[u8; 144], x: &mut [f32; 256]) {
 
 #[inline(always)]
 pub(crate) fn q5_k(raw: &[u8], out: &mut [f32]) {
-    each_block(raw, out, q5_k_block);
+    each_block!(raw, out, q5_k_block);
 }
 
 #[inline(always)]
@@ -94,7 +94,7 @@ fn q5_k_block(b: &[u8; 176], x: &mut [f32; 256]) {
 
 #[inline(always)]
 pub(crate) fn q6_k(raw: &[u8], out: &mut [f32]) {
-    each_block(raw, out, q6_k_block);
+    each_block!(raw, out, q6_k_block);
 }
 
 #[inline(always)]
@@ -119,7 +119,7 @@ fn q6_k_block(b: &[u8; 210], x: &mut [f32; 256]) {
 
 #[inline(always)]
 pub(crate) fn q8_k(raw: &[u8], out: &mut [f32]) {
-    each_block(raw, out, q8_k_block);
+    each_block!(raw, out, q8_k_block);
 }
 
 #[inline(always)]

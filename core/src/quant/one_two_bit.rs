@@ -13,7 +13,7 @@ use super::{each_block, f16_at};
 
 #[inline(always)]
 pub(crate) fn q1_0(raw: &[u8], out: &mut [f32]) {
-    each_block(raw, out, q1_0_block);
+    each_block!(raw, out, q1_0_block);
 }
 
 #[inline(always)]
@@ -28,7 +28,7 @@ fn q1_0_block(b: &[u8; 18], x: &mut [f32; 128]) {
 
 #[inline(always)]
 pub(crate) fn q2_0(raw: &[u8], out: &mut [f32]) {
-    each_block(raw, out, q2_0_block);
+    each_block!(raw, out, q2_0_block);
 }
 
 #[inline(always)]

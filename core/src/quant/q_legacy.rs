@@ -28,7 +28,7 @@ use super::{each_block, f16_at, nibble_halves, u32_at};
 
 #[inline(always)]
 pub(crate) fn q4_0(raw: &[u8], out: &mut [f32]) {
-    each_block(raw, out, q4_0_block);
+    each_block!(raw, out, q4_0_block);
 }
 
 #[inline(always)]
@@ -41,7 +41,7 @@ fn q4_0_block(b: &[u8; 18], x: &mut [f32; 32]) {
 
 #[inline(always)]
 pub(crate) fn q4_1(raw: &[u8], out: &mut [f32]) {
-    each_block(raw, out, q4_1_block);
+    each_block!(raw, out, q4_1_block);
 }
 
 #[inline(always)]
@@ -54,7 +54,7 @@ fn q4_1_block(b: &[u8; 20], x: &mut [f32; 32]) {
 
 #[inline(always)]
 pub(crate) fn q5_0(raw: &[u8], out: &mut [f32]) {
-    each_block(raw, out, q5_0_block);
+    each_block!(raw, out, q5_0_block);
 }
 
 #[inline(always)]
@@ -67,7 +67,7 @@ fn q5_0_block(b: &[u8; 22], x: &mut [f32; 32]) {
 
 #[inline(always)]
 pub(crate) fn q5_1(raw: &[u8], out: &mut [f32]) {
-    each_block(raw, out, q5_1_block);
+    each_block!(raw, out, q5_1_block);
 }
 
 #[inline(always)]
@@ -80,7 +80,7 @@ fn q5_1_block(b: &[u8; 24], x: &mut [f32; 32]) {
 
 #[inline(always)]
 pub(crate) fn q8_0(raw: &[u8], out: &mut [f32]) {
-    each_block(raw, out, q8_0_block);
+    each_block!(raw, out, q8_0_block);
 }
 
 #[inline(always)]
@@ -90,7 +90,7 @@ fn q8_0_block(b: &[u8; 34], x: &mut [f32; 32]) {
 
 #[inline(always)]
 pub(crate) fn q8_1(raw: &[u8], out: &mut [f32]) {
-    each_block(raw, out, q8_1_block);
+    each_block!(raw, out, q8_1_block);
 }
 
 #[inline(always)]

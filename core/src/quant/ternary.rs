@@ -22,7 +22,7 @@ use super::{each_block, f16_at, two_bit_planes};
 
 #[inline(always)]
 pub(crate) fn tq2_0(raw: &[u8], out: &mut [f32]) {
-    each_block(raw, out, tq2_0_block);
+    each_block!(raw, out, tq2_0_block);
 }
 
 #[inline(always)]
@@ -35,7 +35,7 @@ fn tq2_0_block(b: &[u8; 66], x: &mut [f32; 256]) {
 
 #[inline(always)]
 pub(crate) fn tq1_0(raw: &[u8], out: &mut [f32]) {
-    each_block(raw, out, tq1_0_block);
+    each_block!(raw, out, tq1_0_block);
 }
 
 #[inline(always)]
