@@ -3,7 +3,7 @@
 //! Queries that look at the same keys are taken together: all query heads of a key-value head, for a few positions.
 //! Sums are taken in the same order however many there are, so cutting the queries or the heads changes no bit.
 
-use super::dots::{Brain, Half, LANES, Single, Stored, Widened, dots};
+use super::dots::{Brain, Half, LANES, Single, Stored, Widened, dots, side_by_side};
 use super::pointwise::{Capped, ExpLess, Times, apply};
 use super::widen::Widen;
 use crate::simd::{Op, Simd};
@@ -172,7 +172,7 @@ fn within(range: Range<usize>, all: &Range<usize>) -> Range<usize> {
 #[inline(always)]
 fn widen<S: Simd>(s: S, m: Matrix<'_>, out: &mut [f32]) {
     for (row, out) in out.chunks_exact_mut(m.cols().max(1)).enumerate() {
-        Widen { dtype: m.dtype(), raw: m.row(row), out }.call(s);
+        s.run(Widen { dtype: m.dtype(), raw: m.row(row), out });
     }
 }
 
@@ -185,32 +185,41 @@ fn look<S: Simd, W: Stored<S>>(
     all: Range<usize>,
     scores: &mut [f32],
 ) {
-    let mut p = all.start;
-    while p < all.end {
-        let two = p + 1 < all.end;
-        let keys = [W::row(k, p), W::row(k, if two { p + 1 } else { p })];
-        let mut m = 0;
-        while m < queries.len() {
-            let place = m * all.len() + p - all.start;
-            if let [(_, _, a), (_, _, b), (_, _, c), (_, _, d), ..] = queries[m..] {
-                let sums = dots::<S, W, 2, 4, 1>(s, keys, [a, b, c, d]);
-                for i in 0..4 {
-                    scores[place + i * all.len()] = sums[0][i];
-                    if two {
-                        scores[place + i * all.len() + 1] = sums[1][i];
-                    }
-                }
-                m += 4;
-            } else {
-                let sums = dots::<S, W, 2, 1, 1>(s, keys, [queries[m].2]);
-                scores[place] = sums[0][0];
-                if two {
-                    scores[place + 1] = sums[1][0];
-                }
-                m += 1;
-            }
+    let (fours, ones) = queries.as_chunks::<4>();
+    let (first, rest) = scores.split_at_mut(4 * fours.len() * all.len());
+    for ([(_, _, a), (_, _, b), (_, _, c), (_, _, d)], scores) in
+        fours.iter().zip(first.chunks_mut(4 * all.len().max(1)))
+    {
+        look_with::<S, W, 4>(s, k, [a, b, c, d], all.clone(), scores);
+    }
+    for ((_, _, query), scores) in ones.iter().zip(rest.chunks_mut(all.len().max(1))) {
+        look_with::<S, W, 1>(s, k, [query], all.clone(), scores);
+    }
+}
+
+/// The same for `M` queries.
+#[inline(always)]
+fn look_with<S: Simd, W: Stored<S>, const M: usize>(
+    s: S,
+    k: W::Stack<'_>,
+    queries: [&[f32]; M],
+    all: Range<usize>,
+    scores: &mut [f32],
+) {
+    let (x, cols, count) = (side_by_side::<S, M>(queries), queries[0].len(), all.len());
+    for i in (0..count / 2 * 2).step_by(2) {
+        let keys = [W::row(k, all.start + i), W::row(k, all.start + i + 1)];
+        let [first, second] = dots::<S, W, 2, M, 1>(s, keys, &x, cols);
+        for m in 0..M {
+            scores[m * count + i] = first[m];
+            scores[m * count + i + 1] = second[m];
         }
-        p += 2;
+    }
+    if !count.is_multiple_of(2) {
+        let [last] = dots::<S, W, 1, M, 1>(s, [W::row(k, all.end - 1)], &x, cols);
+        for m in 0..M {
+            scores[m * count + count - 1] = last[m];
+        }
     }
 }
 

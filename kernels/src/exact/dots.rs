@@ -60,7 +60,7 @@ macro_rules! stored {
             fn tail(row: &[u8], from: usize) -> [f32; LANES] {
                 let raw = &row[from * $bytes..];
                 let mut out = [0.0; LANES];
-                quant::decode_inlined(DType::$dtype, raw, &mut out[..raw.len() / $bytes]);
+                quant::decode(DType::$dtype, raw, &mut out[..raw.len() / $bytes]).expect("whole numbers");
                 out
             }
         }
@@ -106,72 +106,56 @@ impl<S: Simd> Stored<S> for Widened {
     }
 }
 
-/// `[r][m]` = Σ w[r]·x[m]. The sums of each pair are taken in the same order for any `R` and `M`: over vectors with
-/// `U` running sums in turn, then over the rest of the row, then over lanes.
+/// `M` rows of activations, vector by vector: the first vectors of all rows, then the second ones, and zeros behind the
+/// last column. Read in this order, rows whose lengths are powers of two do not drive each other out of the cache.
+#[inline(always)]
+pub(super) fn side_by_side<S: Simd, const M: usize>(x: [&[f32]; M]) -> Vec<f32> {
+    let mut out = vec![0.0; x[0].len().div_ceil(S::LANES) * M * S::LANES];
+    for (m, x) in x.into_iter().enumerate() {
+        for (i, x) in x.chunks(S::LANES).enumerate() {
+            out[(i * M + m) * S::LANES..][..x.len()].copy_from_slice(x);
+        }
+    }
+    out
+}
+
+/// `[r][m]` = Σ w[r]·x[m], over rows of so many columns and activations that are [`side_by_side`]. The sums of each
+/// pair are taken in the same order for any `R` and `M`: over vectors with `U` running sums in turn, then over the
+/// rest of the row, then over lanes.
 #[inline(always)]
 pub(super) fn dots<S: Simd, W: Stored<S>, const R: usize, const M: usize, const U: usize>(
     s: S,
     w: [&W::Row; R],
-    x: [&[f32]; M],
+    x: &[f32],
+    cols: usize,
 ) -> [[f32; M]; R] {
-    let count = S::floats(x[0]).0.len();
-    let rows = w.map(|w| &W::vectors(w)[..count]);
-    let inputs = x.map(|x| &S::floats(x).0[..count]);
+    let count = cols / S::LANES;
+    let (inputs, last) = S::floats(x).0.as_chunks::<M>().0.split_at(count);
+    let mut rows: [&[W::Raw]; R] = [&[]; R];
+    for (row, w) in rows.iter_mut().zip(w) {
+        *row = &W::vectors(w)[..count];
+    }
     let mut sums = [[[s.splat(0.0); M]; R]; U];
     let whole = count / U * U;
     for i in (0..whole).step_by(U) {
         for (u, sums) in sums.iter_mut().enumerate() {
-            step::<S, W, R, M>(s, &rows, &inputs, i + u, sums);
+            step::<S, W, R, M>(s, &rows, &inputs[i + u], i + u, sums);
         }
     }
     for i in whole..count {
-        step::<S, W, R, M>(s, &rows, &inputs, i, &mut sums[0]);
+        step::<S, W, R, M>(s, &rows, &inputs[i], i, &mut sums[0]);
     }
-    finish::<S, W, R, M, U>(s, w, x, sums)
-}
-
-/// Vector `i` of every row with that of every input.
-#[inline(always)]
-fn step<S: Simd, W: Stored<S>, const R: usize, const M: usize>(
-    s: S,
-    rows: &[&[W::Raw]; R],
-    inputs: &[&[S::Floats]; M],
-    i: usize,
-    sums: &mut [[S::F; M]; R],
-) {
-    let mut x = [s.splat(0.0); M];
-    for (x, input) in x.iter_mut().zip(inputs) {
-        *x = s.load(&input[i]);
-    }
-    for (row, sums) in rows.iter().zip(sums) {
-        let w = W::load(s, &row[i]);
-        for (x, sum) in x.iter().zip(sums) {
-            *sum = s.fma(w, *x, *sum);
-        }
-    }
-}
-
-/// The rest of each row behind its whole vectors, and the sums over lanes.
-#[inline(always)]
-fn finish<S: Simd, W: Stored<S>, const R: usize, const M: usize, const U: usize>(
-    s: S,
-    w: [&W::Row; R],
-    x: [&[f32]; M],
-    sums: [[[S::F; M]; R]; U],
-) -> [[f32; M]; R] {
     let mut total = sums[0];
     for more in &sums[1..] {
         for (total, more) in total.iter_mut().flatten().zip(more.iter().flatten()) {
             *total = s.add(*total, *more);
         }
     }
-    let whole = x[0].len() / S::LANES * S::LANES;
-    if whole < x[0].len() {
-        let inputs: [[f32; LANES]; M] = x.map(|x| <Widened as Stored<S>>::tail(x, whole));
+    if let [last] = last {
         for (total, w) in total.iter_mut().zip(w) {
-            let w = W::tail(w, whole);
-            for (total, x) in total.iter_mut().zip(&inputs) {
-                *total = s.fma(s.load(&S::floats(&w).0[0]), s.load(&S::floats(x).0[0]), *total);
+            let w = s.load(&S::floats(&W::tail(w, count * S::LANES)).0[0]);
+            for (total, x) in total.iter_mut().zip(last) {
+                *total = s.fma(w, s.load(x), *total);
             }
         }
     }
@@ -180,6 +164,28 @@ fn finish<S: Simd, W: Stored<S>, const R: usize, const M: usize, const U: usize>
         *out = s.sum(*total);
     }
     out
+}
+
+/// Vector `i` of every row of weights with that of every row of activations, one of which is held at a time: the
+/// registers are full of sums.
+#[inline(always)]
+fn step<S: Simd, W: Stored<S>, const R: usize, const M: usize>(
+    s: S,
+    rows: &[&[W::Raw]; R],
+    x: &[S::Floats; M],
+    i: usize,
+    sums: &mut [[S::F; M]; R],
+) {
+    let mut w = [s.splat(0.0); R];
+    for (w, row) in w.iter_mut().zip(rows) {
+        *w = W::load(s, &row[i]);
+    }
+    for (m, x) in x.iter().enumerate() {
+        let x = s.load(x);
+        for (w, sums) in w.iter().zip(&mut *sums) {
+            sums[m] = s.fma(*w, x, sums[m]);
+        }
+    }
 }
 
 /// Σ w·x over one stored row.
@@ -195,14 +201,15 @@ impl Op for Dot<'_> {
     #[inline(always)]
     fn call<S: Simd>(self, s: S) -> f32 {
         let Dot { dtype, w, x } = self;
+        let (cols, input) = (x.len(), &side_by_side::<S, 1>([x])[..]);
         match dtype {
-            DType::F32 => dots::<S, Single, 1, 1, 2>(s, [w], [x])[0][0],
-            DType::F16 => dots::<S, Half, 1, 1, 2>(s, [w], [x])[0][0],
-            DType::BF16 => dots::<S, Brain, 1, 1, 2>(s, [w], [x])[0][0],
+            DType::F32 => dots::<S, Single, 1, 1, 2>(s, [w], input, cols)[0][0],
+            DType::F16 => dots::<S, Half, 1, 1, 2>(s, [w], input, cols)[0][0],
+            DType::BF16 => dots::<S, Brain, 1, 1, 2>(s, [w], input, cols)[0][0],
             _ => {
                 let mut wide = vec![0.0; x.len()];
-                Widen { dtype, raw: w, out: &mut wide }.call(s);
-                dots::<S, Widened, 1, 1, 2>(s, [&wide], [x])[0][0]
+                s.run(Widen { dtype, raw: w, out: &mut wide });
+                dots::<S, Widened, 1, 1, 2>(s, [&wide], input, cols)[0][0]
             }
         }
     }
@@ -220,57 +227,92 @@ impl Op for Few<'_> {
 
     #[inline(always)]
     fn call<S: Simd>(self, s: S) {
+        let product = Product { linear: self.linear, inputs: tiles::<S>(self.x), out: self.out };
         match self.linear.weight.dtype() {
-            DType::F32 => self.in_place::<S, Single>(s),
-            DType::F16 => self.in_place::<S, Half>(s),
-            DType::BF16 => self.in_place::<S, Brain>(s),
-            _ => self.widened(s),
+            DType::F32 => product.in_place::<S, Single>(s),
+            DType::F16 => product.in_place::<S, Half>(s),
+            DType::BF16 => product.in_place::<S, Brain>(s),
+            _ => product.widened(s),
         }
     }
 }
 
-impl Few<'_> {
+/// Rows of activations four at a time, then two, then one: how many, and the rows side by side.
+#[inline(always)]
+fn tiles<S: Simd>(x: Rows<'_>) -> Vec<(usize, Vec<f32>)> {
+    let mut tiles = Vec::new();
+    let mut m = 0;
+    while m < x.rows() {
+        let tile = match x.rows() - m {
+            4.. => {
+                let four = [x.row(m), x.row(m + 1), x.row(m + 2), x.row(m + 3)];
+                (4, side_by_side::<S, 4>(four))
+            }
+            2.. => (2, side_by_side::<S, 2>([x.row(m), x.row(m + 1)])),
+            _ => (1, side_by_side::<S, 1>([x.row(m)])),
+        };
+        m += tile.0;
+        tiles.push(tile);
+    }
+    tiles
+}
+
+/// A product whose activations are laid out.
+struct Product<'a> {
+    linear: Linear<'a>,
+    inputs: Vec<(usize, Vec<f32>)>,
+    out: RowsMut<'a>,
+}
+
+impl Product<'_> {
     /// Weights that are read where they lie.
     #[inline(always)]
     fn in_place<S: Simd, W: for<'w> Stored<S, Stack<'w> = Matrix<'w>>>(mut self, s: S) {
         let rows = self.linear.weight.rows();
-        if self.x.rows() > 1 {
-            let pairs = rows / 2 * 2;
-            for o in (0..pairs).step_by(2) {
-                self.rows::<S, W, 2>(s, [o, o + 1]);
+        // Memory is read fastest as a few long streams that lie far apart. With one row of activations it is all that
+        // limits; with more, three rows of weights and four of activations are what the registers hold.
+        if self.out.rows() == 1 {
+            let part = rows / 4;
+            for o in 0..part {
+                self.rows::<S, W, 4>(s, [o, o + part, o + 2 * part, o + 3 * part]);
             }
-            for o in pairs..rows {
-                self.rows::<S, W, 1>(s, [o]);
+            self.singly::<S, W>(s, 4 * part);
+        } else {
+            let part = rows / 3;
+            for o in 0..part {
+                self.rows::<S, W, 3>(s, [o, o + part, o + 2 * part]);
             }
-            return;
+            self.singly::<S, W>(s, 3 * part);
         }
-        // With one row of activations it is memory that limits: it is read fastest as a few long streams that lie
-        // far apart.
-        let quarter = rows / 4;
-        for o in 0..quarter {
-            self.rows::<S, W, 4>(s, [o, o + quarter, o + 2 * quarter, o + 3 * quarter]);
-        }
-        for o in 4 * quarter..rows {
+    }
+
+    /// The rows of weights that are left behind the streams.
+    #[inline(always)]
+    fn singly<S: Simd, W: for<'w> Stored<S, Stack<'w> = Matrix<'w>>>(&mut self, s: S, from: usize) {
+        for o in from..self.linear.weight.rows() {
             self.rows::<S, W, 1>(s, [o]);
         }
     }
 
-    /// Weights that are widened first, two rows at a time.
+    /// Weights that are widened first, three rows at a time.
     #[inline(always)]
     fn widened<S: Simd>(mut self, s: S) {
         let w = self.linear.weight;
-        let mut wide = vec![0.0; 2 * w.cols()];
-        let (first, second) = wide.split_at_mut(w.cols());
-        let mut o = 0;
-        while o < w.rows() {
-            Widen { dtype: w.dtype(), raw: w.row(o), out: &mut *first }.call(s);
-            if o + 1 < w.rows() {
-                Widen { dtype: w.dtype(), raw: w.row(o + 1), out: &mut *second }.call(s);
-                self.multiply::<S, Widened, 2>(s, [o, o + 1], [&*first, &*second]);
-            } else {
-                self.multiply::<S, Widened, 1>(s, [o], [&*first]);
+        let mut wide = vec![0.0; 3 * w.cols()];
+        for first in (0..w.rows()).step_by(3) {
+            let count = 3.min(w.rows() - first);
+            for (r, out) in wide.chunks_exact_mut(w.cols().max(1)).enumerate().take(count) {
+                s.run(Widen { dtype: w.dtype(), raw: w.row(first + r), out });
             }
-            o += 2;
+            let rows = Rows::new(&wide, 3, w.cols());
+            if count == 3 {
+                let three = [rows.row(0), rows.row(1), rows.row(2)];
+                self.multiply::<S, Widened, 3>(s, [first, first + 1, first + 2], three);
+            } else {
+                for r in 0..count {
+                    self.multiply::<S, Widened, 1>(s, [first + r], [rows.row(r)]);
+                }
+            }
         }
     }
 
@@ -297,27 +339,17 @@ impl Few<'_> {
         outputs: [usize; R],
         w: [&W::Row; R],
     ) {
-        let count = self.x.rows();
-        if count == 1 {
-            let sums = dots::<S, W, R, 1, 2>(s, w, [self.x.row(0)]);
-            return self.put(outputs, 0, sums);
-        }
+        let (cols, inputs) = (self.linear.weight.cols(), std::mem::take(&mut self.inputs));
         let mut m = 0;
-        while m + 4 <= count {
-            let x = [self.x.row(m), self.x.row(m + 1), self.x.row(m + 2), self.x.row(m + 3)];
-            let sums = dots::<S, W, R, 4, 1>(s, w, x);
-            self.put(outputs, m, sums);
-            m += 4;
+        for (size, x) in &inputs {
+            match size {
+                4 => self.put(outputs, m, dots::<S, W, R, 4, 1>(s, w, x, cols)),
+                2 => self.put(outputs, m, dots::<S, W, R, 2, 1>(s, w, x, cols)),
+                _ => self.put(outputs, m, dots::<S, W, R, 1, 2>(s, w, x, cols)),
+            }
+            m += size;
         }
-        if m + 2 <= count {
-            let sums = dots::<S, W, R, 2, 2>(s, w, [self.x.row(m), self.x.row(m + 1)]);
-            self.put(outputs, m, sums);
-            m += 2;
-        }
-        if m < count {
-            let sums = dots::<S, W, R, 1, 2>(s, w, [self.x.row(m)]);
-            self.put(outputs, m, sums);
-        }
+        self.inputs = inputs;
     }
 
     #[inline(always)]

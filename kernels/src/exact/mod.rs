@@ -20,7 +20,7 @@ use scantling_core::ops::{self, Activation, Attending, Linear};
 use scantling_core::quant::{self, DecodeError};
 
 /// From so many rows of activations on, weights are widened and rearranged once for all of them.
-const MANY: usize = 12;
+const MANY: usize = 24;
 
 /// The leaf for one set of instructions.
 pub(crate) struct Exact<S> {

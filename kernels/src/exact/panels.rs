@@ -100,7 +100,7 @@ impl<'a, S: Simd, const M: usize, const V: usize> Product<'a, S, M, V> {
             for r in 0..S::LANES {
                 let row = &mut wide[r * DEEP..][..DEEP];
                 if at + r < w.rows() {
-                    Widen { dtype: w.dtype(), raw: stretch.row(at + r), out: &mut row[..deep] }.call(self.s);
+                    self.s.run(Widen { dtype: w.dtype(), raw: stretch.row(at + r), out: &mut row[..deep] });
                 } else {
                     row.fill(0.0);
                 }

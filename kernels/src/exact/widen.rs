@@ -4,7 +4,8 @@ use crate::simd::{Op, Simd};
 use scantling_core::dtype::DType;
 use scantling_core::quant;
 
-/// Widens whole blocks into as many f32 as they hold; see `quant::decode`.
+/// Widens whole blocks into as many f32 as they hold; see `quant::decode`. It holds the loops of many types: run it
+/// (`s.run`), which makes it one function, rather than inline it wherever it is needed.
 pub(super) struct Widen<'a> {
     pub dtype: DType,
     pub raw: &'a [u8],
