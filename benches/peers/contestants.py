@@ -107,6 +107,7 @@ class Contestant:
     @staticmethod
     def start(entry, arguments, threads):
         env = dict(os.environ, OMP_NUM_THREADS=str(threads), RAYON_NUM_THREADS=str(threads))
+        env.pop("GLIBC_TUNABLES", None)
         if entry.huge:
             # glibc then asks for huge pages wherever it takes memory: a setting anybody can choose.
             env["GLIBC_TUNABLES"] = "glibc.malloc.hugetlb=1"

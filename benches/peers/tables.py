@@ -1,5 +1,7 @@
 """A run as Markdown: ratios first, then what each library reached."""
 
+from contestants import PLAIN
+
 
 def render(report):
     machine, best = report["machine"], report["best"]
@@ -25,13 +27,14 @@ def render(report):
 def product_rates(figure, nanoseconds):
     """GB/s of stored weights, GFLOP/s, and the shares of what the machine can do."""
     flops = 2 * figure["work"]["rows"] * figure["out"] * figure["in"]
-    read, fma = figure["limits"]["read"][0], figure["limits"]["fma"][0]
+    read, fma, int8 = (figure["limits"][name][0] for name in ("read", "fma", "int8"))
     bytes_rate, flop_rate = figure["bytes"] / nanoseconds, flops / nanoseconds
     return {
         "GB/s": f"{bytes_rate:.2f}",
         "GFLOP/s": f"{flop_rate:.1f}",
         "of read": f"{bytes_rate / read:.0%}",
         "of FMA peak": f"{flop_rate / fma:.0%}",
+        "of int8 peak": "" if figure["dtype"] in PLAIN else f"{flop_rate / int8:.0%}",
     }
 
 

@@ -12,15 +12,18 @@ use scantling_core::dtype::DType;
 use scantling_core::kernel::{Kernel, Options};
 use scantling_core::matrix::{Matrix, Rows, RowsBuf};
 use scantling_core::ops::Linear;
-use scantling_core::registry::Registry;
+use scantling_core::paging::{self, Prepared};
+use scantling_core::registry::{Registry, Work};
 use scantling_peers::{OUTPUTS, Peer, Task, serve};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 struct Scantling {
     task: Task,
     dtype: DType,
     kernel: Box<dyn Kernel>,
-    weights: File,
+    weights: Arc<File>,
+    pages: Prepared,
     rows: usize,
     out: RowsBuf,
     outputs: Vec<Vec<f32>>,
@@ -37,26 +40,30 @@ impl Scantling {
         };
         let registry = Registry::linked().map_err(|e| e.to_string())?;
         let options = Options { threads: task.threads };
-        let kernel = registry.kernel(spec, &options).map_err(|e| e.to_string())?;
+        let kernel = registry.kernel(spec, Work::Fast, &options).map_err(|e| e.to_string())?;
         let weights = match heap {
             true => std::fs::read(&task.weights)
                 .map(|raw| File::from_bytes("weights", raw))
                 .map_err(|e| format!("{}: {e}", task.weights))?,
             false => File::on_disk("weights", &task.weights).map_err(|e| e.to_string())?,
         };
-        let weights = Scantling {
+        // As a run does, and before anything has read the file.
+        let weights = Arc::new(weights);
+        let pages = paging::prepare(std::slice::from_ref(&weights)).map_err(|e| e.to_string())?;
+        let loaded = Scantling {
             task,
             dtype,
             kernel,
             weights,
+            pages,
             rows: 0,
             out: RowsBuf::zeros(0, 0),
             outputs: vec![Vec::new(); OUTPUTS],
         };
-        for matrix in 0..weights.task.count {
-            weights.matrix(matrix)?;
+        for matrix in 0..loaded.task.count {
+            loaded.matrix(matrix)?;
         }
-        Ok(weights)
+        Ok(loaded)
     }
 
     fn raw(&self, matrix: usize) -> Result<&[u8], String> {
@@ -111,6 +118,8 @@ fn main() -> ExitCode {
     let served = Task::from_args().and_then(|task| {
         let count = task.count;
         let mut peer = Scantling::load(task)?;
+        let huge = peer.pages.huge_share().map_or("?".into(), |share| format!("{:.0} %", 100.0 * share));
+        eprintln!("  {}: {huge} of the weights on huge pages", peer.kernel.name());
         let about = format!("scantling {}", peer.kernel.name());
         serve(&mut peer, count, &about)
     });
