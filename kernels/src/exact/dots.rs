@@ -142,8 +142,8 @@ pub(super) fn dots<S: Simd, W: Stored<S>, const R: usize, const M: usize, const 
             step::<S, W, R, M>(s, &rows, &inputs[i + u], i + u, sums);
         }
     }
-    for i in whole..count {
-        step::<S, W, R, M>(s, &rows, &inputs[i], i, &mut sums[0]);
+    for (i, input) in inputs.iter().enumerate().skip(whole) {
+        step::<S, W, R, M>(s, &rows, input, i, &mut sums[0]);
     }
     let mut total = sums[0];
     for more in &sums[1..] {
