@@ -22,6 +22,6 @@ on() {
 }
 
 tests -p scantling-core
-on cortex-a72 neon,scalar   # neither sdot nor smmla
-on neoverse-n1 neon,scalar  # sdot
-on max neon,scalar          # both
+on cortex-a72 neon,neon-int8,scalar   # neither sdot nor smmla
+on neoverse-n1 neon,neon-int8,scalar  # sdot
+on max neon,neon-int8,scalar          # both

@@ -16,7 +16,7 @@ cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 dir=${SCANTLING_AVX512:-$HOME/.cache/scantling-avx512}
 mkdir -p -- "$dir"
 dir=$(cd -- "$dir" && pwd)
-leaves=avx2,avx512,scalar
+leaves=avx2,avx2-int8,avx512,avx512-int8,scalar
 
 say() { printf 'emulated-avx512: %s\n' "$*"; }
 

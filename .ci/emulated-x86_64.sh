@@ -30,6 +30,6 @@ sys.exit(usable != sys.argv[1] and f"emulated-x86_64: the program can run {usabl
 }
 
 on Nehalem-v1 scalar
-on Haswell-v1 avx2,scalar
+on Haswell-v1 avx2,avx2-int8,scalar
 on max,-fma scalar
 on max,-f16c scalar

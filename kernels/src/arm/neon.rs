@@ -21,12 +21,12 @@ pub const NEON: KernelPlugin = KernelPlugin {
 inventory::submit! { NEON }
 
 #[cfg(not(target_arch = "aarch64"))]
-fn make(_options: &Options) -> Result<Box<dyn Kernel>, String> {
+pub(super) fn make(_options: &Options) -> Result<Box<dyn Kernel>, String> {
     Err("it is made of instructions of AArch64".to_owned())
 }
 
 #[cfg(target_arch = "aarch64")]
-fn make(_options: &Options) -> Result<Box<dyn Kernel>, String> {
+pub(super) fn make(_options: &Options) -> Result<Box<dyn Kernel>, String> {
     Ok(Box::new(Exact::new(NEON.name, Neon::detect()?)))
 }
 

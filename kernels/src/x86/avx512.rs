@@ -21,12 +21,12 @@ pub const AVX512: KernelPlugin = KernelPlugin {
 inventory::submit! { AVX512 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn make(_options: &Options) -> Result<Box<dyn Kernel>, String> {
+pub(super) fn make(_options: &Options) -> Result<Box<dyn Kernel>, String> {
     Err("it is made of instructions of x86-64".to_owned())
 }
 
 #[cfg(target_arch = "x86_64")]
-fn make(_options: &Options) -> Result<Box<dyn Kernel>, String> {
+pub(super) fn make(_options: &Options) -> Result<Box<dyn Kernel>, String> {
     Ok(Box::new(Exact::new(AVX512.name, Avx512::detect()?)))
 }
 
