@@ -3,17 +3,18 @@
 use super::neon;
 #[cfg(target_arch = "aarch64")]
 use super::neon_dot8::{Fours, Long, Sdot};
+use crate::int8;
 #[cfg(target_arch = "aarch64")]
 use crate::int8::Int8;
 use scantling_core::inventory;
-use scantling_core::kernel::{Kernel, KernelPlugin, Make, Options, Precision};
+use scantling_core::kernel::{Kernel, KernelPlugin, Make, Options};
 
 /// Activations of 8 bits with NEON.
 pub const NEON_INT8: KernelPlugin = KernelPlugin {
     name: "neon-int8",
     summary: "AArch64 with NEON, and its dot products where there are any; activations rounded to 8 bits",
     rank: 25,
-    precision: Precision::Quantised { block: 256 },
+    precision: int8::PRECISION,
     make: Make::Leaf(make),
 };
 

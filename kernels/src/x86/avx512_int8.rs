@@ -3,17 +3,18 @@
 use super::avx512;
 #[cfg(target_arch = "x86_64")]
 use super::avx512_dot8::Vnni;
+use crate::int8;
 #[cfg(target_arch = "x86_64")]
 use crate::int8::Int8;
 use scantling_core::inventory;
-use scantling_core::kernel::{Kernel, KernelPlugin, Make, Options, Precision};
+use scantling_core::kernel::{Kernel, KernelPlugin, Make, Options};
 
 /// Activations of 8 bits with AVX-512 VNNI.
 pub const AVX512_INT8: KernelPlugin = KernelPlugin {
     name: "avx512-int8",
     summary: "x86-64 with AVX-512 F, BW, VL, DQ and VNNI; activations rounded to 8 bits",
     rank: 35,
-    precision: Precision::Quantised { block: 256 },
+    precision: int8::PRECISION,
     make: Make::Leaf(make),
 };
 
