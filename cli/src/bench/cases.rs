@@ -116,6 +116,7 @@ impl Choice<'_> {
             BenchOp::Decode => self.stored(1).into_iter().map(Case::Decode).collect(),
             BenchOp::Attention => [DType::F32, DType::F16, DType::BF16, DType::Q8_0]
                 .into_iter()
+                .filter(|d| head.is_multiple_of(d.block_elements()))
                 .filter(|d| if self.dtypes.is_empty() { *d == DType::F16 } else { self.dtypes.contains(d) })
                 .flat_map(|d| [Case::Attention(d, 1, 4096), Case::Attention(d, 512, 512)])
                 .collect(),

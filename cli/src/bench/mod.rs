@@ -80,6 +80,8 @@ pub struct Measured {
     pub against: String,
     /// The share of made-up weights that lay on huge pages, if there were any and the system says.
     pub made_up_huge: Option<f64>,
+    /// What kernels had to say: name, threads, lines.
+    pub reports: Vec<(String, usize, Vec<String>)>,
 }
 
 /// A kernel that takes part.
@@ -195,8 +197,10 @@ impl<'c> Lane<'c> {
     }
 }
 
-/// Sets the ratios, and puts rows in the order they are shown.
-pub fn ranked(mut rows: Vec<Row>, against: &Backend, made_up_huge: Option<f64>) -> Measured {
+/// Sets the ratios, which are to the first kernel, and puts rows in the order they are shown. None if no kernel took
+/// part.
+pub fn ranked(mut rows: Vec<Row>, contenders: &[Contender], made_up_huge: Option<f64>) -> Option<Measured> {
+    let against = &contenders.first()?.backend;
     best_reads(&mut rows);
     let reference: Vec<(Shape, f64)> = rows
         .iter()
@@ -208,7 +212,9 @@ pub fn ranked(mut rows: Vec<Row>, against: &Backend, made_up_huge: Option<f64>) 
         row.ratio = other.map(|(_, seconds)| seconds / row.time.median);
     }
     rows.sort_by(|a, b| a.shape.cmp(&b.shape).then(a.time.median.total_cmp(&b.time.median)));
-    Measured { rows, against: against.name.clone(), made_up_huge }
+    let said = |c: &Contender| (c.backend.name.clone(), c.backend.threads, c.backend.kernel.report());
+    let reports = contenders.iter().map(said).filter(|(_, _, lines)| !lines.is_empty()).collect();
+    Some(Measured { rows, against: against.name.clone(), made_up_huge, reports })
 }
 
 /// Kernels on as many threads share what the best of them could read: a slow loop is no limit of the memory.

@@ -92,10 +92,12 @@ fn measured(args: &KernelsBenchArgs, contenders: &[Contender], model: Option<&Mo
         steps.next(&case.words());
         rows.extend(data.with(case, |job| measure(job, &takes_part(case), each))?);
     }
-    match contenders.first() {
-        Some(against) if !rows.is_empty() => Ok(ranked(rows, &against.backend, data.huge_share())),
-        _ => Err(Error::Usage("there is nothing to measure: no op has any of these element types".into())),
-    }
+    let measured = ranked(rows, contenders, data.huge_share()).filter(|m| !m.rows.is_empty());
+    measured.ok_or_else(|| {
+        Error::Usage(
+            "there is nothing to measure: no op that was asked for has any of these element types".into(),
+        )
+    })
 }
 
 fn compared(baseline: &Baseline, measured: &Measured) -> Result<Comparison> {
@@ -125,6 +127,7 @@ fn shown(
     writeln!(screen)?;
     text::bench::bench(screen, measured)?;
     text::bench::limits(screen, measured)?;
+    text::bench::reports(screen, measured)?;
     match compared {
         Some(compared) => text::bench::compared(screen, measured, compared),
         None => Ok(()),

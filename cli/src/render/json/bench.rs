@@ -23,6 +23,8 @@ pub fn bench(
     out.put("made_up_huge_share", &json!(measured.made_up_huge));
     out.put("against", &json!(measured.against));
     out.put_all("bench", measured.rows.iter().map(row));
+    let report = |(kernel, threads, lines): &(String, usize, Vec<String>)| json!({"kernel": kernel, "threads": threads, "lines": lines});
+    out.put_all("reports", measured.reports.iter().map(report));
     if let Some(compared) = compared {
         out.put("baseline", &comparison(measured, compared));
     }

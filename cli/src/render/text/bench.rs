@@ -109,6 +109,17 @@ pub fn limits(screen: &mut Screen<'_>, measured: &Measured) -> fmt::Result {
     writeln!(screen)
 }
 
+/// What kernels had to say.
+pub fn reports(screen: &mut Screen<'_>, measured: &Measured) -> fmt::Result {
+    for (kernel, _, lines) in &measured.reports {
+        strong(screen, kernel)?;
+        writeln!(screen)?;
+        lines.iter().try_for_each(|line| writeln!(screen, "  {line}"))?;
+        writeln!(screen)?;
+    }
+    Ok(())
+}
+
 /// "mapped 1.2 GiB, 98% on huge pages, populated in 31 ms".
 pub fn mapped(screen: &mut Screen<'_>, prepared: &Prepared) -> fmt::Result {
     write!(screen, "mapped {}, ", bytes(prepared.bytes))?;
