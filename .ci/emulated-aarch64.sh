@@ -13,15 +13,15 @@ toolchain=${SCANTLING_NEON:-$HOME/.cache/scantling-neon}
 # shellcheck source=/dev/null
 . "$toolchain/env.sh"
 
-tests() { cargo test --locked --target aarch64-unknown-linux-gnu --lib --tests "$@"; }
+tests() { cargo test --locked --target aarch64-unknown-linux-gnu "$@"; }
 
 # on CPU LEAVES: the kernels on a processor that must be able to run just these leaves.
 on() {
   printf -- '-- %s: %s\n' "$1" "$2"
-  QEMU_CPU=$1 SCANTLING_LEAVES=$2 tests -p scantling-kernels
+  QEMU_CPU=$1 SCANTLING_QUICK=1 SCANTLING_LEAVES=$2 tests -p scantling-kernels --lib --test conformance --test usable
 }
 
-tests -p scantling-core
-on cortex-a72 neon,scalar   # neither sdot nor smmla
-on neoverse-n1 neon,scalar  # sdot
-on max neon,scalar          # both
+tests -p scantling-core --lib --tests
+on cortex-a72 neon,neon-int8,scalar   # neither sdot nor smmla
+on neoverse-n1 neon,neon-int8,scalar  # sdot
+on max neon,neon-int8,scalar          # both

@@ -13,7 +13,21 @@ fn every_plugin_is_here() {
     let kernels: Vec<&str> = registry.kernels().iter().map(|p| p.name).collect();
     assert_eq!(formats, ["gguf", "safetensors"]);
     assert_eq!(architectures, ["llama", "qwen2", "qwen3"]);
-    assert_eq!(kernels, ["avx2", "avx512", "neon", "profile", "rayon", "scalar", "verify"]);
+    assert_eq!(
+        kernels,
+        [
+            "avx2",
+            "avx2-int8",
+            "avx512",
+            "avx512-int8",
+            "neon",
+            "neon-int8",
+            "profile",
+            "rayon",
+            "scalar",
+            "verify"
+        ]
+    );
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod verify;
 mod x86;
 
 pub use arm::neon::NEON;
+pub use arm::neon_int8::NEON_INT8;
 pub use profile::PROFILE;
 pub use rayon::RAYON;
 pub use scalar::SCALAR;
@@ -22,3 +23,4 @@ pub use verify::VERIFY;
 pub use x86::avx2::AVX2;
 pub use x86::avx2_int8::AVX2_INT8;
 pub use x86::avx512::AVX512;
+pub use x86::avx512_int8::AVX512_INT8;

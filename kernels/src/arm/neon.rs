@@ -7,7 +7,7 @@ use crate::simd::{Op, Simd};
 use scantling_core::inventory;
 use scantling_core::kernel::{Kernel, KernelPlugin, Make, Options, Precision};
 #[cfg(target_arch = "aarch64")]
-use std::arch::{aarch64::*, asm, is_aarch64_feature_detected};
+use std::arch::{aarch64::*, is_aarch64_feature_detected};
 
 /// f32 activations with NEON.
 pub const NEON: KernelPlugin = KernelPlugin {
@@ -21,12 +21,12 @@ pub const NEON: KernelPlugin = KernelPlugin {
 inventory::submit! { NEON }
 
 #[cfg(not(target_arch = "aarch64"))]
-fn make(_options: &Options) -> Result<Box<dyn Kernel>, String> {
+pub(super) fn make(_options: &Options) -> Result<Box<dyn Kernel>, String> {
     Err("it is made of instructions of AArch64".to_owned())
 }
 
 #[cfg(target_arch = "aarch64")]
-fn make(_options: &Options) -> Result<Box<dyn Kernel>, String> {
+pub(super) fn make(_options: &Options) -> Result<Box<dyn Kernel>, String> {
     Ok(Box::new(Exact::new(NEON.name, Neon::detect()?)))
 }
 
@@ -209,16 +209,19 @@ impl Simd for Neon {
 
     #[inline(always)]
     fn transpose(self, from: &[f32], from_stride: usize, to: &mut [f32], to_stride: usize) {
-        let row = |r: usize| self.load(from[r * from_stride..].first_chunk().expect("four rows of four"));
-        let rows: [float32x4_t; 4] = std::array::from_fn(row);
-        // Two rows hold their even columns in turn, or their odd ones; four rows then one column in each half.
-        let pairs: [float64x2_t; 4] = std::array::from_fn(|i| {
-            let (a, b) = (rows[i / 2 * 2], rows[i / 2 * 2 + 1]);
-            let pair = if i % 2 == 0 { neon!(vtrn1q_f32(a, b)) } else { neon!(vtrn2q_f32(a, b)) };
-            neon!(vreinterpretq_f64_f32(pair))
-        });
+        let mut rows = [self.splat(0.0); 4];
+        for (r, row) in rows.iter_mut().enumerate() {
+            *row = self.load(from[r * from_stride..].first_chunk().expect("four rows of four"));
+        }
+        // Two rows at a time: their even columns in turn, and their odd ones.
+        let mut pairs = rows;
+        for i in [0, 2] {
+            pairs[i] = neon!(vtrn1q_f32(rows[i], rows[i + 1]));
+            pairs[i + 1] = neon!(vtrn2q_f32(rows[i], rows[i + 1]));
+        }
         for c in 0..4 {
-            let (a, b) = (pairs[c % 2], pairs[c % 2 + 2]);
+            let a = neon!(vreinterpretq_f64_f32(pairs[c % 2]));
+            let b = neon!(vreinterpretq_f64_f32(pairs[c % 2 + 2]));
             let column = if c < 2 { neon!(vtrn1q_f64(a, b)) } else { neon!(vtrn2q_f64(a, b)) };
             let column = neon!(vreinterpretq_f32_f64(column));
             self.store(column, to[c * to_stride..].first_chunk_mut().expect("four columns of four"));

@@ -18,9 +18,12 @@ use activations::{Few, Grain, MANY, Tiles};
 use dot8::Dot8;
 use formats::Format;
 use scantling_core::dtype::DType;
-use scantling_core::kernel::Kernel;
+use scantling_core::kernel::{Kernel, Precision};
 use scantling_core::matrix::{Rows, RowsMut};
 use scantling_core::ops::Linear;
+
+/// What all of these leaves do to activations: the coarse grain shares a scale among as many.
+pub(crate) const PRECISION: Precision = Precision::Quantised { block: activations::SPAN };
 
 /// The leaf for one set of instructions.
 pub(crate) struct Int8<S> {
@@ -43,6 +46,10 @@ impl<S: Dot8> Kernel for Int8<S> {
 
     fn base(&self) -> Option<&dyn Kernel> {
         Some(&*self.base)
+    }
+
+    fn precision(&self) -> Precision {
+        PRECISION
     }
 
     fn matmul(&self, linear: Linear<'_>, x: Rows<'_>, out: RowsMut<'_>) {

@@ -1,5 +1,6 @@
 //! AVX2 with FMA and F16C: eight f32 at a time, sixteen registers.
 
+#[cfg(target_arch = "x86_64")]
 use crate::exact::Exact;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::{Op, Simd};

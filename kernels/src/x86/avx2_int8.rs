@@ -3,17 +3,18 @@
 use super::avx2;
 #[cfg(target_arch = "x86_64")]
 use super::avx2::Avx2;
+use crate::int8;
 #[cfg(target_arch = "x86_64")]
 use crate::int8::Int8;
 use scantling_core::inventory;
-use scantling_core::kernel::{Kernel, KernelPlugin, Make, Options, Precision};
+use scantling_core::kernel::{Kernel, KernelPlugin, Make, Options};
 
 /// Activations of 8 bits with AVX2.
 pub const AVX2_INT8: KernelPlugin = KernelPlugin {
     name: "avx2-int8",
     summary: "x86-64 with AVX2, FMA and F16C; activations rounded to 8 bits",
     rank: 25,
-    precision: Precision::Quantised { block: 256 },
+    precision: int8::PRECISION,
     make: Make::Leaf(make),
 };
 

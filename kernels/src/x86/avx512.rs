@@ -21,12 +21,12 @@ pub const AVX512: KernelPlugin = KernelPlugin {
 inventory::submit! { AVX512 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn make(_options: &Options) -> Result<Box<dyn Kernel>, String> {
+pub(super) fn make(_options: &Options) -> Result<Box<dyn Kernel>, String> {
     Err("it is made of instructions of x86-64".to_owned())
 }
 
 #[cfg(target_arch = "x86_64")]
-fn make(_options: &Options) -> Result<Box<dyn Kernel>, String> {
+pub(super) fn make(_options: &Options) -> Result<Box<dyn Kernel>, String> {
     Ok(Box::new(Exact::new(AVX512.name, Avx512::detect()?)))
 }
 
@@ -214,38 +214,38 @@ impl Simd for Avx512 {
 
     #[inline(always)]
     fn transpose(self, from: &[f32], from_stride: usize, to: &mut [f32], to_stride: usize) {
-        let row =
-            |r: usize| self.load(from[r * from_stride..].first_chunk().expect("sixteen rows of sixteen"));
-        let rows: [__m512; 16] = std::array::from_fn(row);
-        // A register is four quarters of four numbers. Within quarters first: pairs of rows, then four rows, so that
+        let mut rows = [self.splat(0.0); 16];
+        for (r, row) in rows.iter_mut().enumerate() {
+            *row = self.load(from[r * from_stride..].first_chunk().expect("sixteen rows of sixteen"));
+        }
+        // A register is four quarters of four numbers. First within quarters, by pairs of rows and then by fours:
         // `fours[4 * g + j]` holds column j of each quarter of the rows 4g..4g + 4.
-        let pairs: [__m512; 16] = std::array::from_fn(|i| {
-            let (a, b) = (rows[i / 2 * 2], rows[i / 2 * 2 + 1]);
-            if i % 2 == 0 { avx512!(_mm512_unpacklo_ps(a, b)) } else { avx512!(_mm512_unpackhi_ps(a, b)) }
-        });
-        let fours: [__m512; 16] = std::array::from_fn(|i| {
-            let (a, b) = (pairs[i / 4 * 4 + i % 4 / 2], pairs[i / 4 * 4 + i % 4 / 2 + 2]);
-            if i % 2 == 0 {
-                avx512!(_mm512_shuffle_ps::<0b01_00_01_00>(a, b))
-            } else {
-                avx512!(_mm512_shuffle_ps::<0b11_10_11_10>(a, b))
+        let (mut pairs, mut fours, mut eights) = (rows, rows, rows);
+        for i in (0..16).step_by(2) {
+            let (a, b) = (rows[i], rows[i + 1]);
+            pairs[i] = avx512!(_mm512_unpacklo_ps(a, b));
+            pairs[i + 1] = avx512!(_mm512_unpackhi_ps(a, b));
+        }
+        for i in (0..16).step_by(4) {
+            for j in 0..2 {
+                let (a, b) = (pairs[i + j], pairs[i + j + 2]);
+                fours[i + 2 * j] = avx512!(_mm512_shuffle_ps::<0b01_00_01_00>(a, b));
+                fours[i + 2 * j + 1] = avx512!(_mm512_shuffle_ps::<0b11_10_11_10>(a, b));
             }
-        });
-        // Then whole quarters: `halves[j][h][s]` holds the quarters 2s and 2s + 1 of rows 8h..8h + 8.
-        let halves = |j: usize, s: usize| -> [__m512; 2] {
-            std::array::from_fn(|h| {
-                let (a, b) = (fours[8 * h + j], fours[8 * h + 4 + j]);
-                if s == 0 {
-                    avx512!(_mm512_shuffle_f32x4::<0b01_00_01_00>(a, b))
-                } else {
-                    avx512!(_mm512_shuffle_f32x4::<0b11_10_11_10>(a, b))
-                }
-            })
-        };
+        }
+        // Then whole quarters: `eights[8 * h + 4 * p + j]` holds column j of the quarters 2p and 2p + 1 of the rows
+        // 8h..8h + 8, those of the first four rows before those of the others.
+        for h in [0, 8] {
+            for j in 0..4 {
+                let (a, b) = (fours[h + j], fours[h + 4 + j]);
+                eights[h + j] = avx512!(_mm512_shuffle_f32x4::<0b01_00_01_00>(a, b));
+                eights[h + 4 + j] = avx512!(_mm512_shuffle_f32x4::<0b11_10_11_10>(a, b));
+            }
+        }
         for c in 0..16 {
-            let (quarter, j) = (c / 4, c % 4);
-            let [a, b] = halves(j, quarter / 2);
-            let column = if quarter % 2 == 0 {
+            let at = c / 8 * 4 + c % 4;
+            let (a, b) = (eights[at], eights[8 + at]);
+            let column = if c % 8 < 4 {
                 avx512!(_mm512_shuffle_f32x4::<0b10_00_10_00>(a, b))
             } else {
                 avx512!(_mm512_shuffle_f32x4::<0b11_01_11_01>(a, b))

@@ -5,3 +5,6 @@ pub(crate) mod avx2;
 mod avx2_dot8;
 pub(crate) mod avx2_int8;
 pub(crate) mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod avx512_dot8;
+pub(crate) mod avx512_int8;
