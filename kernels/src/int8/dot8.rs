@@ -67,6 +67,9 @@ pub(crate) trait Dot8: Copy + Send + Sync + 'static {
     /// `table[code]` for codes below 16.
     fn lookup(self, table: &[i8; 16], codes: Self::Bytes) -> Self::Bytes;
 
+    /// Of each 16 activations, the sum of those in the first two places of four, and of those in the last two.
+    fn pair_sums(self, x: &[i8; 32]) -> [[i16; 2]; 2];
+
     // Along a row.
 
     /// Products of codes with activations, none of which is -128. Codes are signed, or 0..=31 and unsigned.

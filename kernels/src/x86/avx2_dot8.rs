@@ -160,6 +160,19 @@ impl Dot8 for Avx2 {
     }
 
     #[inline(always)]
+    fn pair_sums(self, x: &[i8; 32]) -> [[i16; 2]; 2] {
+        let ones = avx2!(_mm256_set1_epi8(1));
+        let pairs = avx2!(_mm256_maddubs_epi16(ones, load(x)));
+        // Each half holds four times two sums: the upper two are added to the lower, then the second to the first.
+        let upper = avx2!(_mm256_shuffle_epi32::<0b11_10_11_10>(pairs));
+        let two = avx2!(_mm256_add_epi16(pairs, upper));
+        let second = avx2!(_mm256_shuffle_epi32::<0b01_01_01_01>(two));
+        let one = avx2!(_mm256_add_epi16(two, second));
+        let (a, b) = (avx2!(_mm256_extract_epi32::<0>(one)), avx2!(_mm256_extract_epi32::<4>(one)));
+        [[a as i16, (a >> 16) as i16], [b as i16, (b >> 16) as i16]]
+    }
+
+    #[inline(always)]
     fn products<const SIGNED: bool>(self, codes: __m256i, x: &[i8; 32]) -> __m256i {
         let x = load(x);
         if SIGNED { signed_products(codes, x) } else { avx2!(_mm256_maddubs_epi16(codes, x)) }
@@ -291,6 +304,22 @@ impl Dot8 for Avx2 {
     }
 
     #[inline(always)]
+    fn transpose(self, rows: &[[u8; 256]; OUTPUTS], to: &mut [[u8; 4 * OUTPUTS]; 64]) {
+        for half in 0..2 {
+            for block in 0..8 {
+                let mut eight = [self.no_sums(); 8];
+                for (r, row) in eight.iter_mut().enumerate() {
+                    *row = load(&rows[8 * half + r].as_chunks::<32>().0[block]);
+                }
+                let eight = transposed(eight);
+                for (g, quads) in eight.iter().enumerate() {
+                    self.store(*quads, &mut to[8 * block + g].as_chunks_mut::<32>().0[half]);
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
     fn outputs(self, from: &[f32; OUTPUTS]) -> [__m256; 2] {
         let [first, second] = split::<f32, 8>(from);
         [load_floats(first), load_floats(second)]
@@ -334,6 +363,31 @@ impl Dot8 for Avx2 {
             avx2!(_mm256_fmadd_ps(load_floats(second), factor, outputs[1])),
         ]
     }
+}
+
+/// The 8 × 8 words of eight vectors, rows for columns.
+#[inline(always)]
+fn transposed(rows: [__m256i; 8]) -> [__m256i; 8] {
+    let [a, b, c, d, e, f, g, h] = rows;
+    // Words of two neighbouring rows, then of four, in both halves; then the halves of all eight.
+    let (ab, ab2) = (avx2!(_mm256_unpacklo_epi32(a, b)), avx2!(_mm256_unpackhi_epi32(a, b)));
+    let (cd, cd2) = (avx2!(_mm256_unpacklo_epi32(c, d)), avx2!(_mm256_unpackhi_epi32(c, d)));
+    let (ef, ef2) = (avx2!(_mm256_unpacklo_epi32(e, f)), avx2!(_mm256_unpackhi_epi32(e, f)));
+    let (gh, gh2) = (avx2!(_mm256_unpacklo_epi32(g, h)), avx2!(_mm256_unpackhi_epi32(g, h)));
+    let (abcd, abcd1) = (avx2!(_mm256_unpacklo_epi64(ab, cd)), avx2!(_mm256_unpackhi_epi64(ab, cd)));
+    let (abcd2, abcd3) = (avx2!(_mm256_unpacklo_epi64(ab2, cd2)), avx2!(_mm256_unpackhi_epi64(ab2, cd2)));
+    let (efgh, efgh1) = (avx2!(_mm256_unpacklo_epi64(ef, gh)), avx2!(_mm256_unpackhi_epi64(ef, gh)));
+    let (efgh2, efgh3) = (avx2!(_mm256_unpacklo_epi64(ef2, gh2)), avx2!(_mm256_unpackhi_epi64(ef2, gh2)));
+    [
+        avx2!(_mm256_permute2x128_si256::<0x20>(abcd, efgh)),
+        avx2!(_mm256_permute2x128_si256::<0x20>(abcd1, efgh1)),
+        avx2!(_mm256_permute2x128_si256::<0x20>(abcd2, efgh2)),
+        avx2!(_mm256_permute2x128_si256::<0x20>(abcd3, efgh3)),
+        avx2!(_mm256_permute2x128_si256::<0x31>(abcd, efgh)),
+        avx2!(_mm256_permute2x128_si256::<0x31>(abcd1, efgh1)),
+        avx2!(_mm256_permute2x128_si256::<0x31>(abcd2, efgh2)),
+        avx2!(_mm256_permute2x128_si256::<0x31>(abcd3, efgh3)),
+    ]
 }
 
 /// Products of signed bytes, neighbours added: of the codes' magnitudes with activations that have taken over their
