@@ -117,6 +117,16 @@ fn nearest(x: f32) -> i8 {
     (x + 12_582_912.0).to_bits() as i8
 }
 
+/// Of each two runs of 32, the second half of the one changes places with the first half of the other: from the order
+/// of the elements to that of [`Format::PAIRED`](super::formats::Format::PAIRED), and back.
+#[inline(always)]
+pub(super) fn swap_halves<T>(codes: &mut [T; SPAN]) {
+    let halves = codes.as_chunks_mut::<16>().0;
+    for pair in 0..4 {
+        halves.swap(4 * pair + 1, 4 * pair + 2);
+    }
+}
+
 /// Rows of activations, each in spans.
 pub(super) struct Few {
     /// Row after row.
@@ -126,10 +136,11 @@ pub(super) struct Few {
 }
 
 impl Few {
-    pub fn new<S: Dot8>(s: S, x: Rows<'_>, grain: Grain) -> Few {
+    /// With `paired`, the codes are in the order of [`Format::PAIRED`](super::formats::Format::PAIRED).
+    pub fn new<S: Dot8>(s: S, x: Rows<'_>, grain: Grain, paired: bool) -> Few {
         let per_row = x.cols().div_ceil(SPAN);
         let mut few = Few { spans: Vec::with_capacity(x.rows() * per_row), per_row };
-        s.run(QuantiseRows { x, grain, spans: &mut few.spans });
+        s.run(QuantiseRows { x, grain, paired, spans: &mut few.spans });
         few
     }
 }
@@ -137,6 +148,7 @@ impl Few {
 struct QuantiseRows<'a> {
     x: Rows<'a>,
     grain: Grain,
+    paired: bool,
     spans: &'a mut Vec<Span>,
 }
 
@@ -146,7 +158,12 @@ impl Task for QuantiseRows<'_> {
     fn call<S: Dot8>(self, s: S) {
         for row in self.x.iter() {
             for x in row.chunks(SPAN) {
-                self.spans.push(quantise(s, x, self.grain));
+                let mut span = quantise(s, x, self.grain);
+                if self.paired {
+                    let codes = span.codes.as_flattened_mut().first_chunk_mut().expect("eight runs of 32");
+                    swap_halves(codes);
+                }
+                self.spans.push(span);
             }
         }
     }

@@ -30,6 +30,7 @@ trait Plain {}
 impl Plain for [u8; 32] {}
 impl Plain for [i8; 32] {}
 impl Plain for [i16; 16] {}
+impl Plain for [u32; 8] {}
 impl Plain for [[i16; 2]; 8] {}
 
 /// Two vectors' worth of an array.
@@ -50,6 +51,10 @@ static SPREAD: [[u8; 32]; 4] = {
     }
     all
 };
+
+/// Of eight numbers, the first of a pair to all places of the lower half, the second to those of the upper.
+static HALVES: [[u32; 8]; 4] =
+    [[0, 0, 0, 0, 1, 1, 1, 1], [2, 2, 2, 2, 3, 3, 3, 3], [4, 4, 4, 4, 5, 5, 5, 5], [6, 6, 6, 6, 7, 7, 7, 7]];
 
 impl Dot8 for Avx2 {
     type Bytes = __m256i;
@@ -121,6 +126,16 @@ impl Dot8 for Avx2 {
     }
 
     #[inline(always)]
+    fn nibble_pairs(self, a: &[u8; 16], b: &[u8; 16]) -> [__m256i; 2] {
+        // SAFETY: reads the 16 bytes that `a` is; needs no alignment.
+        let a = unsafe { _mm_loadu_si128(a.as_ptr().cast()) };
+        // SAFETY: reads the 16 bytes that `b` is; needs no alignment.
+        let b = unsafe { _mm_loadu_si128(b.as_ptr().cast()) };
+        let both = avx2!(_mm256_set_m128i(b, a));
+        [self.field::<0>(both, 15), self.field::<4>(both, 15)]
+    }
+
+    #[inline(always)]
     fn bits(self, bits: u32) -> __m256i {
         let all = avx2!(_mm256_set1_epi32(bits as i32));
         // Byte e / 8 of the word to place e, then the bit e % 8 alone.
@@ -185,6 +200,15 @@ impl Dot8 for Avx2 {
     }
 
     #[inline(always)]
+    fn pair_of_sums<const WIDE: bool>(self, a: __m256i, b: __m256i) -> __m256i {
+        if WIDE {
+            avx2!(_mm256_add_epi32(self.sums(a), self.sums(b)))
+        } else {
+            self.sums(avx2!(_mm256_add_epi16(a, b)))
+        }
+    }
+
+    #[inline(always)]
     fn scales(self, scales: [u8; 16]) -> [__m256i; 2] {
         // SAFETY: reads the 16 bytes that `scales` is; needs no alignment.
         let bytes = unsafe { _mm_loadu_si128(scales.as_ptr().cast()) };
@@ -223,6 +247,13 @@ impl Dot8 for Avx2 {
     fn add_sums(self, floats: __m256, sums: __m256i, by: f32) -> __m256 {
         let sums = avx2!(_mm256_cvtepi32_ps(sums));
         let by = avx2!(_mm256_set1_ps(by));
+        avx2!(_mm256_fmadd_ps(sums, by, floats))
+    }
+
+    #[inline(always)]
+    fn add_pair(self, floats: __m256, sums: __m256i, by: &[f32; 8], pair: usize) -> __m256 {
+        let sums = avx2!(_mm256_cvtepi32_ps(sums));
+        let by = avx2!(_mm256_permutevar8x32_ps(load_floats(by), load(&HALVES[pair])));
         avx2!(_mm256_fmadd_ps(sums, by, floats))
     }
 
