@@ -69,10 +69,9 @@ fn quantise<S: Dot8>(s: S, x: &[f32], grain: Grain) -> Span {
 fn quantise_whole<S: Dot8>(s: S, x: &[f32; SPAN], grain: Grain) -> Span {
     let mut span = Span::ZERO;
     let blocks = x.as_chunks::<32>().0;
-    // As bits without sign, floats are in order, infinity and NaN above all numbers.
-    let mut greatest = [0u32; 8];
+    let mut greatest = [0; 8];
     for (greatest, block) in greatest.iter_mut().zip(blocks) {
-        *greatest = block.iter().fold(0, |most, x| most.max(x.to_bits() & 0x7fff_ffff));
+        *greatest = s.greatest(block);
     }
     if grain == Grain::Coarse {
         greatest = [greatest.into_iter().fold(0, u32::max); 8];
@@ -81,9 +80,7 @@ fn quantise_whole<S: Dot8>(s: S, x: &[f32; SPAN], grain: Grain) -> Span {
         let (scale, inverse) = scale(f32::from_bits(greatest[b]));
         span.scales[b] = scale;
         if inverse > 0.0 {
-            for (code, x) in span.codes[b].iter_mut().zip(&blocks[b]) {
-                *code = nearest(x * inverse);
-            }
+            span.codes[b] = s.rounded(&blocks[b], inverse);
         }
     }
     for b in 0..8 {
@@ -109,12 +106,6 @@ fn scale(greatest: f32) -> (f32, f32) {
     } else {
         (greatest / 127.0, inverse)
     }
-}
-
-/// Adding 1.5 · 2^23 leaves the whole number, rounded to even, in the lowest bits; `x` is within ±128.
-#[inline(always)]
-fn nearest(x: f32) -> i8 {
-    (x + 12_582_912.0).to_bits() as i8
 }
 
 /// Of each two runs of 32, the second half of the one changes places with the first half of the other: from the order

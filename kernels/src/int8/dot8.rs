@@ -48,6 +48,15 @@ pub(crate) trait Dot8: Copy + Send + Sync + 'static {
     /// Widens eight f16.
     fn halves(self, bits: [u16; 8]) -> [f32; 8];
 
+    // Activations.
+
+    /// The largest magnitude, as bits without sign: so floats are in order, infinity and NaN above all numbers.
+    fn greatest(self, x: &[f32; 32]) -> u32;
+    /// The whole number nearest to each product, of two the even one; all are within ±127.
+    fn rounded(self, x: &[f32; 32], by: f32) -> [i8; 32];
+    /// Of each 16 activations, the sum of those in the first two places of four, and of those in the last two.
+    fn pair_sums(self, x: &[i8; 32]) -> [[i16; 2]; 2];
+
     // Bytes: how codes are taken out of stored blocks.
 
     /// From memory.
@@ -68,9 +77,6 @@ pub(crate) trait Dot8: Copy + Send + Sync + 'static {
     fn offset(self, bytes: Self::Bytes, by: i8) -> Self::Bytes;
     /// `table[code]` for codes below 16.
     fn lookup(self, table: &[i8; 16], codes: Self::Bytes) -> Self::Bytes;
-
-    /// Of each 16 activations, the sum of those in the first two places of four, and of those in the last two.
-    fn pair_sums(self, x: &[i8; 32]) -> [[i16; 2]; 2];
 
     // Along a row.
 

@@ -106,8 +106,8 @@ fn one_span<F: Format, S: Dot8, const R: usize>(
     if F::GRAIN == Grain::Fine {
         let mut by = [scales.d; R];
         for (r, x) in x.iter().enumerate() {
-            for b in 0..8 {
-                by[r][b] *= x[i].scales[b];
+            for (by, scale) in by[r].iter_mut().zip(&x[i].scales) {
+                *by *= scale;
             }
             if F::MINIMA {
                 floats[r][0] = s.add_products(floats[r][0], &scales.m, &x[i].weighted);
@@ -116,9 +116,9 @@ fn one_span<F: Format, S: Dot8, const R: usize>(
         if F::PAIRED {
             pairs::<F, S, R>(s, codes, &by, x, i, floats);
         } else {
-            for b in 0..8 {
+            for (b, codes) in codes.into_iter().enumerate() {
                 for r in 0..R {
-                    let sums = s.sums(products::<F, S>(s, codes[b], &x[r][i].codes[b]));
+                    let sums = s.sums(products::<F, S>(s, codes, &x[r][i].codes[b]));
                     floats[r][b % 2] = s.add_sums(floats[r][b % 2], sums, by[r][b]);
                 }
             }
@@ -126,9 +126,9 @@ fn one_span<F: Format, S: Dot8, const R: usize>(
     } else {
         let ready = s.scales(scales.scales);
         let mut sums = [s.no_sums(); R];
-        for b in 0..8 {
+        for (b, codes) in codes.into_iter().enumerate() {
             for r in 0..R {
-                let products = products::<F, S>(s, codes[b], &x[r][i].codes[b]);
+                let products = products::<F, S>(s, codes, &x[r][i].codes[b]);
                 sums[r] = s.scaled(sums[r], products, ready, b);
             }
         }

@@ -175,6 +175,43 @@ impl Dot8 for Avx2 {
     }
 
     #[inline(always)]
+    fn greatest(self, x: &[f32; 32]) -> u32 {
+        let unsigned = avx2!(_mm256_set1_ps(f32::from_bits(0x7fff_ffff)));
+        let mut most = self.no_sums();
+        for x in x.as_chunks::<8>().0 {
+            let magnitude = avx2!(_mm256_and_ps(unsigned, load_floats(x)));
+            let bits = avx2!(_mm256_castps_si256(magnitude));
+            most = avx2!(_mm256_max_epu32(most, bits));
+        }
+        let (low, high) = (avx2!(_mm256_castsi256_si128(most)), avx2!(_mm256_extracti128_si256::<1>(most)));
+        let four = avx2!(_mm_max_epu32(low, high));
+        let upper = avx2!(_mm_shuffle_epi32::<0b11_10_11_10>(four));
+        let two = avx2!(_mm_max_epu32(four, upper));
+        let second = avx2!(_mm_shuffle_epi32::<0b01_01_01_01>(two));
+        let one = avx2!(_mm_max_epu32(two, second));
+        avx2!(_mm_cvtsi128_si32(one)) as u32
+    }
+
+    #[inline(always)]
+    fn rounded(self, x: &[f32; 32], by: f32) -> [i8; 32] {
+        let by = avx2!(_mm256_set1_ps(by));
+        let mut whole = [self.no_sums(); 4];
+        for (whole, x) in whole.iter_mut().zip(x.as_chunks::<8>().0) {
+            let product = avx2!(_mm256_mul_ps(load_floats(x), by));
+            *whole = avx2!(_mm256_cvtps_epi32(product));
+        }
+        let first = avx2!(_mm256_packs_epi32(whole[0], whole[1]));
+        let second = avx2!(_mm256_packs_epi32(whole[2], whole[3]));
+        // Packing works in halves, so that fours come in the order 0 2 4 6 1 3 5 7.
+        let bytes = avx2!(_mm256_packs_epi16(first, second));
+        let ordered = avx2!(_mm256_permutevar8x32_epi32(bytes, load(&[0u32, 4, 1, 5, 2, 6, 3, 7])));
+        let mut out = [0; 32];
+        // SAFETY: writes the 32 bytes that `out` is; needs no alignment.
+        unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), ordered) };
+        out
+    }
+
+    #[inline(always)]
     fn pair_sums(self, x: &[i8; 32]) -> [[i16; 2]; 2] {
         let ones = avx2!(_mm256_set1_epi8(1));
         let pairs = avx2!(_mm256_maddubs_epi16(ones, load(x)));

@@ -28,7 +28,7 @@ fn five_bits<S: Dot8>(s: S, span: &[u8], block: usize, from: usize) -> [S::Bytes
     eight!(i => {
         let a = u32_at(span, from + i / 2 * 2 * block);
         let b = u32_at(span, from + (i / 2 * 2 + 1) * block);
-        let bits = if i % 2 == 0 { a & 0xffff | b << 16 } else { a >> 16 | b & 0xffff_0000 };
+        let bits = if i.is_multiple_of(2) { a & 0xffff | b << 16 } else { a >> 16 | b & 0xffff_0000 };
         s.join::<4>(low[i], s.bits(bits))
     })
 }

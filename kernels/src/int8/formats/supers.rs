@@ -24,7 +24,7 @@ const fn words(low: u64, high: u64) -> [u8; 16] {
 fn nibble_runs<S: Dot8>(s: S, bytes: &[u8; 128]) -> [S::Bytes; 8] {
     eight!(r => {
         let run = s.load(at(bytes, r / 2 * 32));
-        if r % 2 == 0 { s.field::<0>(run, 15) } else { s.field::<4>(run, 15) }
+        if r.is_multiple_of(2) { s.field::<0>(run, 15) } else { s.field::<4>(run, 15) }
     })
 }
 
