@@ -27,6 +27,24 @@ pub trait Kernel: Send + Sync {
         None
     }
 
+    /// What it does to the activations of a product: how far its products may be from the definition.
+    /// A kernel that overrides products with rounded ones overrides this too.
+    fn precision(&self) -> Precision {
+        inherited!(self.precision() or Precision::Exact)
+    }
+
+    /// What it has to say about the work done so far, a line each, for whoever shows it: nothing, but for kernels
+    /// that watch another (`verify`, `profile`).
+    fn report(&self) -> Vec<String> {
+        inherited!(self.report() or Vec::new())
+    }
+
+    /// Tells what stored bytes are called, for reports: a matrix within them goes by that name. Nothing comes of it
+    /// but in kernels that have something to report.
+    fn label(&self, data: &[u8], name: &str) {
+        inherited!(self.label(data, name) or ())
+    }
+
     /// Widens stored blocks to f32; see [`quant::decode`].
     fn decode(&self, dtype: DType, raw: &[u8], out: &mut [f32]) -> Result<(), DecodeError> {
         inherited!(self.decode(dtype, raw, out) or quant::decode(dtype, raw, out))

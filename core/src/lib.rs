@@ -2,8 +2,8 @@
 //!
 //! - What files say: [`source`], [`bundle`], [`index`], [`metadata`], [`config`], [`dtype`], [`quant`].
 //! - What a model expects: [`architecture`], [`table`], [`axis`], [`decoder`].
-//! - What computes: [`kernel`], [`ops`], [`matrix`].
-
+//! - What computes: [`kernel`], [`ops`], [`matrix`]; how far it may be off: [`tolerance`]; on what: [`machine`],
+//!   [`paging`], [`parallel`].
 //! - What plugs in: [`registry`]; how a path is opened: [`open`]; why not: [`error`], [`finding`], [`foreign`].
 
 #![deny(unsafe_code)]
@@ -13,6 +13,8 @@ pub mod axis;
 pub mod bundle;
 pub mod check;
 pub mod config;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 pub mod decoder;
 pub mod dtype;
 pub mod error;
@@ -21,16 +23,19 @@ pub mod foreign;
 pub mod index;
 pub mod json;
 pub mod kernel;
+pub mod machine;
 pub mod matrix;
 pub mod metadata;
 pub mod open;
 pub mod ops;
+pub mod paging;
 pub mod parallel;
 pub mod quant;
 pub mod registry;
 pub mod report;
 pub mod source;
 pub mod table;
+pub mod tolerance;
 pub mod vocabulary_names;
 
 pub use inventory;

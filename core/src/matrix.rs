@@ -60,16 +60,19 @@ impl<'a> Matrix<'a> {
     }
 
     /// Element type.
+    #[inline]
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
     /// Number of rows, the outputs of a product.
+    #[inline]
     pub fn rows(&self) -> usize {
         self.rows
     }
 
     /// Number of columns, the inputs of a product.
+    #[inline]
     pub fn cols(&self) -> usize {
         self.cols
     }
@@ -91,11 +94,13 @@ impl<'a> Matrix<'a> {
     }
 
     /// The bytes of one row. Panics past the last.
+    #[inline]
     pub fn row(&self, row: usize) -> &'a [u8] {
         &self.data[row * self.stride..][..self.row_bytes]
     }
 
     /// Some of the rows. Panics past the last.
+    #[inline]
     pub fn rows_at(&self, rows: Range<usize>) -> Matrix<'a> {
         assert!(rows.start <= rows.end && rows.end <= self.rows, "rows {rows:?} of {}", self.rows);
         let (start, end) = (rows.start * self.stride, rows.end * self.stride);
@@ -104,6 +109,7 @@ impl<'a> Matrix<'a> {
     }
 
     /// A window of the columns. Panics past the last, and if it cuts a block.
+    #[inline]
     pub fn cols_at(&self, cols: Range<usize>) -> Matrix<'a> {
         let block = self.dtype.block_elements();
         assert!(cols.start <= cols.end && cols.end <= self.cols, "columns {cols:?} of {}", self.cols);
@@ -142,16 +148,19 @@ impl<'a> Rows<'a> {
     }
 
     /// Number of rows.
+    #[inline]
     pub fn rows(&self) -> usize {
         self.rows
     }
 
     /// Number of columns.
+    #[inline]
     pub fn cols(&self) -> usize {
         self.cols
     }
 
     /// One row. Panics past the last.
+    #[inline]
     pub fn row(&self, row: usize) -> &'a [f32] {
         assert!(row < self.rows, "row {row} of {}", self.rows);
         &self.data[row * self.stride..][..self.cols]
@@ -164,6 +173,7 @@ impl<'a> Rows<'a> {
     }
 
     /// A window of the columns. Panics past the last.
+    #[inline]
     pub fn cols_at(&self, cols: Range<usize>) -> Rows<'a> {
         assert!(cols.start <= cols.end && cols.end <= self.cols, "columns {cols:?} of {}", self.cols);
         let data = if self.rows == 0 { &[] } else { &self.data[cols.start..] };
@@ -171,6 +181,7 @@ impl<'a> Rows<'a> {
     }
 
     /// Some of the rows. Panics past the last.
+    #[inline]
     pub fn rows_at(&self, rows: Range<usize>) -> Rows<'a> {
         assert!(rows.start <= rows.end && rows.end <= self.rows, "rows {rows:?} of {}", self.rows);
         let data = self.data.get(rows.start * self.stride..).unwrap_or(&[]);
@@ -203,16 +214,19 @@ impl<'a> RowsMut<'a> {
     }
 
     /// Number of rows.
+    #[inline]
     pub fn rows(&self) -> usize {
         self.rows
     }
 
     /// Number of columns.
+    #[inline]
     pub fn cols(&self) -> usize {
         self.cols
     }
 
     /// One row. Panics past the last.
+    #[inline]
     pub fn row(&mut self, row: usize) -> &mut [f32] {
         assert!(row < self.rows, "row {row} of {}", self.rows);
         // SAFETY: row < rows, and the last row's columns lie inside the borrow that `new` checked.
@@ -289,6 +303,14 @@ impl RowsBuf {
     pub fn data(&self) -> &[f32] {
         &self.data
     }
+}
+
+/// Bytes as the f32 they hold, in the machine's own order. Panics unless they start and end at a whole number.
+pub fn floats_mut(bytes: &mut [u8]) -> &mut [f32] {
+    // SAFETY: any four bytes are an f32, and any f32 four bytes.
+    let (before, floats, after) = unsafe { bytes.align_to_mut::<f32>() };
+    assert!(before.is_empty() && after.is_empty(), "bytes that are no whole f32");
+    floats
 }
 
 #[cfg(test)]

@@ -193,6 +193,16 @@ pub enum Pairing {
     Neighbours,
 }
 
+impl Pairing {
+    /// The two elements, of `2 · half` that turn, which angle `a` turns.
+    pub fn pair(self, a: usize, half: usize) -> (usize, usize) {
+        match self {
+            Pairing::Halves => (a, a + half),
+            Pairing::Neighbours => (2 * a, 2 * a + 1),
+        }
+    }
+}
+
 /// Rotary angles of some positions, and which part of a head they turn.
 #[derive(Clone, Debug)]
 pub struct Rotation {
@@ -241,10 +251,7 @@ pub fn rope<R: Real>(mut x: RowsMut<'_>, rotation: &Rotation) {
         for head in x.row(t).chunks_mut(rotation.head) {
             let part = &mut head[rotation.first..][..2 * half];
             for a in 0..half {
-                let (i, j) = match rotation.pairing {
-                    Pairing::Halves => (a, a + half),
-                    Pairing::Neighbours => (2 * a, 2 * a + 1),
-                };
+                let (i, j) = rotation.pairing.pair(a, half);
                 let (u, w) = (R::of(part[i]), R::of(part[j]));
                 let (c, s) = (R::of(cos[a]), R::of(sin[a]));
                 part[i] = (u * c - w * s).f32();
@@ -525,6 +532,7 @@ pub fn saturate(rounds: u64) -> u64 {
 }
 
 /// Reads every byte: see [`Kernel::sweep`](crate::kernel::Kernel::sweep).
+#[inline(always)]
 pub fn sweep(data: &[u8]) -> u64 {
     let (words, rest) = data.as_chunks::<8>();
     let sum = words.iter().fold(0u64, |sum, w| sum.wrapping_add(u64::from_ne_bytes(*w)));

@@ -26,14 +26,22 @@ static E2M1: [f32; 16] =
 
 #[inline(always)]
 pub(crate) fn f4(raw: &[u8], out: &mut [f32]) {
-    each_block(raw, out, |&[byte]: &[u8; 1], x: &mut [f32; 2]| {
-        *x = [E2M1[usize::from(byte & 15)], E2M1[usize::from(byte >> 4)]];
-    });
+    each_block!(raw, out, f4_block);
+}
+
+#[inline(always)]
+fn f4_block(&[byte]: &[u8; 1], x: &mut [f32; 2]) {
+    *x = [E2M1[usize::from(byte & 15)], E2M1[usize::from(byte >> 4)]];
 }
 
 #[inline(always)]
 pub(crate) fn mxfp4(raw: &[u8], out: &mut [f32]) {
-    each_block(raw, out, |b: &[u8; 17], x: &mut [f32; 32]| scaled(&b[1..], half_e8m0(b[0]), x));
+    each_block!(raw, out, mxfp4_block);
+}
+
+#[inline(always)]
+fn mxfp4_block(b: &[u8; 17], x: &mut [f32; 32]) {
+    scaled(&b[1..], half_e8m0(b[0]), x);
 }
 
 /// A scale of 255: NaN where the format was specified, but here read as 2^127.
@@ -43,11 +51,14 @@ pub(crate) fn mxfp4_suspect(block: &[u8]) -> bool {
 
 #[inline(always)]
 pub(crate) fn nvfp4(raw: &[u8], out: &mut [f32]) {
-    each_block(raw, out, |b: &[u8; 36], x: &mut [f32; 64]| {
-        for (g, (x, codes)) in x.chunks_exact_mut(16).zip(b[4..].chunks_exact(8)).enumerate() {
-            scaled(codes, half_ue4m3(b[g]), x);
-        }
-    });
+    each_block!(raw, out, nvfp4_block);
+}
+
+#[inline(always)]
+fn nvfp4_block(b: &[u8; 36], x: &mut [f32; 64]) {
+    for (g, (x, codes)) in x.chunks_exact_mut(16).zip(b[4..].chunks_exact(8)).enumerate() {
+        scaled(codes, half_ue4m3(b[g]), x);
+    }
 }
 
 /// A scale whose E4M3 code is NaN: read as 0, or as 240 if its unused sign bit is set.

@@ -90,7 +90,7 @@ pub fn check(dtype: DType, raw: &[u8], out: &[f32]) -> Result<Codec, DecodeError
 
 /// The same blocks to the same values, without a look at the lengths: whole blocks that have room are decoded. The
 /// loop becomes part of the caller, and so is compiled for the instructions that are switched on there. A type that
-/// is not named here is decoded all the same, by instructions that every machine has.
+/// is not named here, since nothing is gained, is decoded all the same by instructions that every machine has.
 #[inline(always)]
 pub fn decode_inlined(dtype: DType, raw: &[u8], out: &mut [f32]) {
     match dtype {
@@ -101,28 +101,10 @@ pub fn decode_inlined(dtype: DType, raw: &[u8], out: &mut [f32]) {
         DType::Q4_1 => q_legacy::q4_1(raw, out),
         DType::Q5_0 => q_legacy::q5_0(raw, out),
         DType::Q5_1 => q_legacy::q5_1(raw, out),
-        DType::Q8_0 => q_legacy::q8_0(raw, out),
-        DType::Q8_1 => q_legacy::q8_1(raw, out),
         DType::Q2_K => k::q2_k(raw, out),
-        DType::Q3_K => k::q3_k(raw, out),
-        DType::Q4_K => k::q4_k(raw, out),
-        DType::Q5_K => k::q5_k(raw, out),
         DType::Q6_K => k::q6_k(raw, out),
         DType::Q8_K => k::q8_k(raw, out),
-        DType::IQ2_XXS => iq::iq2_xxs(raw, out),
-        DType::IQ2_XS => iq::iq2_xs(raw, out),
-        DType::IQ2_S => iq::iq2_s(raw, out),
-        DType::IQ3_XXS => iq::iq3_xxs(raw, out),
-        DType::IQ3_S => iq::iq3_s(raw, out),
-        DType::IQ1_S => iq::iq1_s(raw, out),
-        DType::IQ1_M => iq::iq1_m(raw, out),
-        DType::IQ4_NL => iq::iq4_nl(raw, out),
-        DType::IQ4_XS => iq::iq4_xs(raw, out),
-        DType::TQ1_0 => ternary::tq1_0(raw, out),
-        DType::TQ2_0 => ternary::tq2_0(raw, out),
-        DType::MXFP4 => fp4::mxfp4(raw, out),
         DType::NVFP4 => fp4::nvfp4(raw, out),
-        DType::Q1_0 => one_two_bit::q1_0(raw, out),
         DType::Q2_0 => one_two_bit::q2_0(raw, out),
         _ => {
             if let Some(codec) = dtype.codec() {
@@ -132,19 +114,17 @@ pub fn decode_inlined(dtype: DType, raw: &[u8], out: &mut [f32]) {
     }
 }
 
-/// Calls `decode` for every block of `BYTES` bytes and the `VALUES` values it becomes.
-#[inline(always)]
-fn each_block<const BYTES: usize, const VALUES: usize>(
-    raw: &[u8],
-    out: &mut [f32],
-    decode: impl Fn(&[u8; BYTES], &mut [f32; VALUES]),
-) {
-    let (blocks, _) = raw.as_chunks();
-    let (values, _) = out.as_chunks_mut();
-    for (block, values) in blocks.iter().zip(values) {
-        decode(block, values);
-    }
+/// `each_block!(raw, out, decode)` calls `decode` for every block of bytes and the values it becomes. A macro, since a
+/// function that is passed to another is not inlined for sure, and then is not compiled for the instructions that
+/// are switched on where [`decode_inlined`] is called.
+macro_rules! each_block {
+    ($raw:ident, $out:ident, $decode:ident) => {
+        for (block, values) in $raw.as_chunks().0.iter().zip($out.as_chunks_mut().0) {
+            $decode(block, values);
+        }
+    };
 }
+use each_block;
 
 /// The f16 that starts at byte `at`, widened.
 #[inline(always)]

@@ -13,14 +13,23 @@
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 
+/// Converts every number; a macro for the same reason as `each_block`.
+macro_rules! each {
+    ($raw:ident, $out:ident, |$bytes:pat_param| $value:expr) => {
+        for (&$bytes, out) in $raw.as_chunks().0.iter().zip($out) {
+            *out = $value;
+        }
+    };
+}
+
 #[inline(always)]
 pub(crate) fn f32(raw: &[u8], out: &mut [f32]) {
-    each(raw, out, f32::from_le_bytes);
+    each!(raw, out, |bytes| f32::from_le_bytes(bytes));
 }
 
 #[inline(always)]
 pub(crate) fn f64(raw: &[u8], out: &mut [f32]) {
-    each(raw, out, |bytes| f64::from_le_bytes(bytes) as f32);
+    each!(raw, out, |bytes| f64::from_le_bytes(bytes) as f32);
 }
 
 /// The conversion of single numbers asks the processor for its features each time; that of slices asks once.
@@ -39,53 +48,53 @@ pub(crate) fn f16(raw: &[u8], out: &mut [f32]) {
 
 #[inline(always)]
 pub(crate) fn bf16(raw: &[u8], out: &mut [f32]) {
-    each(raw, out, |bytes| f32::from_bits(u32::from(u16::from_le_bytes(bytes)) << 16));
+    each!(raw, out, |bytes| f32::from_bits(u32::from(u16::from_le_bytes(bytes)) << 16));
 }
 
 #[inline(always)]
 pub(crate) fn i8(raw: &[u8], out: &mut [f32]) {
-    each(raw, out, |bytes| f32::from(i8::from_le_bytes(bytes)));
+    each!(raw, out, |bytes| f32::from(i8::from_le_bytes(bytes)));
 }
 
 #[inline(always)]
 pub(crate) fn i16(raw: &[u8], out: &mut [f32]) {
-    each(raw, out, |bytes| f32::from(i16::from_le_bytes(bytes)));
+    each!(raw, out, |bytes| f32::from(i16::from_le_bytes(bytes)));
 }
 
 #[inline(always)]
 pub(crate) fn i32(raw: &[u8], out: &mut [f32]) {
-    each(raw, out, |bytes| i32::from_le_bytes(bytes) as f32);
+    each!(raw, out, |bytes| i32::from_le_bytes(bytes) as f32);
 }
 
 #[inline(always)]
 pub(crate) fn i64(raw: &[u8], out: &mut [f32]) {
-    each(raw, out, |bytes| i64::from_le_bytes(bytes) as f32);
+    each!(raw, out, |bytes| i64::from_le_bytes(bytes) as f32);
 }
 
 #[inline(always)]
 pub(crate) fn u8(raw: &[u8], out: &mut [f32]) {
-    each(raw, out, |[byte]| f32::from(byte));
+    each!(raw, out, |[byte]| f32::from(byte));
 }
 
 #[inline(always)]
 pub(crate) fn u16(raw: &[u8], out: &mut [f32]) {
-    each(raw, out, |bytes| f32::from(u16::from_le_bytes(bytes)));
+    each!(raw, out, |bytes| f32::from(u16::from_le_bytes(bytes)));
 }
 
 #[inline(always)]
 pub(crate) fn u32(raw: &[u8], out: &mut [f32]) {
-    each(raw, out, |bytes| u32::from_le_bytes(bytes) as f32);
+    each!(raw, out, |bytes| u32::from_le_bytes(bytes) as f32);
 }
 
 #[inline(always)]
 pub(crate) fn u64(raw: &[u8], out: &mut [f32]) {
-    each(raw, out, |bytes| u64::from_le_bytes(bytes) as f32);
+    each!(raw, out, |bytes| u64::from_le_bytes(bytes) as f32);
 }
 
 /// Any byte but 0 is true, so that the values are 0 and 1 whatever the file holds.
 #[inline(always)]
 pub(crate) fn bool(raw: &[u8], out: &mut [f32]) {
-    each(raw, out, |[byte]| if byte == 0 { 0.0 } else { 1.0 });
+    each!(raw, out, |[byte]| if byte == 0 { 0.0 } else { 1.0 });
 }
 
 /// A truth value that is neither 0 nor 1.
@@ -97,15 +106,6 @@ pub(crate) fn bool_suspect(block: &[u8]) -> bool {
 #[inline(always)]
 pub(crate) fn c64(raw: &[u8], out: &mut [f32]) {
     f32(raw, out);
-}
-
-/// Calls `convert` for every number of `N` bytes.
-#[inline(always)]
-fn each<const N: usize>(raw: &[u8], out: &mut [f32], convert: impl Fn([u8; N]) -> f32) {
-    let (raw, _) = raw.as_chunks();
-    for (&bytes, out) in raw.iter().zip(out) {
-        *out = convert(bytes);
-    }
 }
 
 #[cfg(test)]

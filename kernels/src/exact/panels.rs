@@ -137,6 +137,24 @@ impl<'a, S: Simd, const M: usize, const V: usize> Product<'a, S, M, V> {
         self.x = x;
     }
 
+    /// Adds all columns of a panel times those of a tile of activations to sums, which stay in registers: they are
+    /// this function's own, so that nothing else needs them in memory meanwhile.
+    #[inline(always)]
+    fn columns(s: S, panel: &[f32], x: &[f32], from: [[S::F; V]; M]) -> [[S::F; V]; M] {
+        let mut sums = from;
+        for (w, x) in panel.chunks_exact(Self::WIDE).zip(x.as_chunks::<M>().0) {
+            let mut vectors = [s.splat(0.0); V];
+            load(s, w, &mut vectors);
+            for (x, sums) in x.iter().zip(&mut sums) {
+                let x = s.splat(*x);
+                for (w, sum) in vectors.iter().zip(sums) {
+                    *sum = s.fma(*w, x, *sum);
+                }
+            }
+        }
+        sums
+    }
+
     /// One tile: rows of activations from `m` on, outputs from `o` on. Sums begin with what earlier stretches of
     /// columns left in the output.
     #[inline(always)]
@@ -145,38 +163,50 @@ impl<'a, S: Simd, const M: usize, const V: usize> Product<'a, S, M, V> {
         let mut sums = [[s.splat(0.0); V]; M];
         let rows = M.min(self.rows - m);
         let width = Self::WIDE.min(self.out.cols() - o);
-        let mut lanes = [0.0; 64];
         if from > 0 {
             for (i, sums) in sums.iter_mut().enumerate().take(rows) {
-                lanes[..width].copy_from_slice(&self.out.row(m + i)[o..o + width]);
-                for (sum, lanes) in sums.iter_mut().zip(S::floats(&lanes).0) {
-                    *sum = s.load(lanes);
+                let out = &self.out.row(m + i)[o..o + width];
+                if width == Self::WIDE {
+                    load(s, out, sums);
+                } else {
+                    let mut lanes = [0.0; LANES];
+                    lanes[..width].copy_from_slice(out);
+                    load(s, &lanes, sums);
                 }
             }
         }
-        for (w, x) in panel.chunks_exact(Self::WIDE).zip(x.as_chunks::<M>().0) {
-            let mut vectors = [s.splat(0.0); V];
-            for (vector, w) in vectors.iter_mut().zip(S::floats(w).0) {
-                *vector = s.load(w);
-            }
-            for (x, sums) in x.iter().zip(&mut sums) {
-                let x = s.splat(*x);
-                for (w, sum) in vectors.iter().zip(sums) {
-                    *sum = s.fma(*w, x, *sum);
-                }
-            }
-        }
+        let sums = Self::columns(s, panel, x, sums);
         let done = from + deep == self.linear.weight.cols();
         for (i, sums) in sums.iter().enumerate().take(rows) {
-            for (sum, lanes) in sums.iter().zip(S::floats_mut(&mut lanes).0) {
-                s.store(*sum, lanes);
-            }
             let out = &mut self.out.row(m + i)[o..o + width];
-            out.copy_from_slice(&lanes[..width]);
+            if width == Self::WIDE {
+                store(s, sums, out);
+            } else {
+                let mut lanes = [0.0; LANES];
+                store(s, sums, &mut lanes);
+                out.copy_from_slice(&lanes[..width]);
+            }
             if done {
                 self.linear.finish(o, out);
             }
         }
+    }
+}
+
+/// More f32 than the outputs of any tile.
+const LANES: usize = 64;
+
+#[inline(always)]
+fn load<S: Simd, const V: usize>(s: S, from: &[f32], to: &mut [S::F; V]) {
+    for (to, from) in to.iter_mut().zip(S::floats(from).0) {
+        *to = s.load(from);
+    }
+}
+
+#[inline(always)]
+fn store<S: Simd, const V: usize>(s: S, from: &[S::F; V], to: &mut [f32]) {
+    for (from, to) in from.iter().zip(S::floats_mut(to).0) {
+        s.store(*from, to);
     }
 }
 

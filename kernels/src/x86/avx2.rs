@@ -237,10 +237,4 @@ impl Simd for Avx2 {
             self.store(column, to[c * to_stride..].first_chunk_mut().expect("eight columns of eight"));
         }
     }
-
-    #[inline(always)]
-    fn prefetch(self, at: *const u8) {
-        // SAFETY: a hint, which reads nothing and cannot fault at any address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
-    }
 }

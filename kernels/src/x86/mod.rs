@@ -4,3 +4,4 @@ pub(crate) mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx2_dot8;
 pub(crate) mod avx2_int8;
+pub(crate) mod avx512;
