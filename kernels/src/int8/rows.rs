@@ -72,19 +72,20 @@ impl<F: Format, const R: usize> Task for Rows<'_, '_, F, R> {
 #[inline(always)]
 fn one_row<F: Format, S: Dot8, const R: usize>(s: S, w: &[u8], x: &[&[Span]; R]) -> [f32; R] {
     let mut floats = [[s.no_floats(); 2]; R];
-    let whole = w.chunks_exact(F::BYTES);
-    let rest = whole.remainder();
-    for (i, w) in whole.enumerate() {
+    let mut padded = [0; 512];
+    for i in 0..x[0].len() {
+        let rest = &w[i * F::BYTES..];
         for line in (0..F::BYTES).step_by(64) {
-            s.prefetch(w.as_ptr().wrapping_add(AHEAD + line));
+            s.prefetch(rest.as_ptr().wrapping_add(AHEAD + line));
         }
+        let w = if rest.len() >= F::BYTES {
+            &rest[..F::BYTES]
+        } else {
+            // Blocks of zero bytes against activations of zero add nothing.
+            padded[..rest.len()].copy_from_slice(rest);
+            &padded[..F::BYTES]
+        };
         one_span::<F, S, R>(s, w, x, i, &mut floats);
-    }
-    if !rest.is_empty() {
-        // Blocks of zero bytes against activations of zero add nothing.
-        let mut padded = [0; 512];
-        padded[..rest.len()].copy_from_slice(rest);
-        one_span::<F, S, R>(s, &padded[..F::BYTES], x, w.len() / F::BYTES, &mut floats);
     }
     let mut sums = [0.0; R];
     for (sum, [even, odd]) in sums.iter_mut().zip(floats) {
