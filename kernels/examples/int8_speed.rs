@@ -26,6 +26,7 @@ fn main() {
         Ok(kernel) => kernel,
         Err(why) => return println!("cannot run here: {why}"),
     };
+    println!("{:.1} GFLOP/s of f32 at most", peak(&*kernel));
     println!("type      rows        ms      GB/s read GB/s  of read    GOP/s");
     for dtype in DType::all().filter(|t| wanted.iter().any(|w| *w == t.to_string())) {
         let row_bytes = COLS / dtype.block_elements() * dtype.block_bytes();
@@ -33,28 +34,43 @@ fn main() {
         // Bytes below 0x3c make scales in f16 that are finite.
         let raw: Vec<u8> =
             (0..rows * row_bytes).map(|i| (i.wrapping_mul(2_654_435_761) >> 7) as u8 % 0x3c).collect();
-        for (m, outputs) in [(1, 1024), (2, 512), (4, 256), (7, 160), (8, 160), (16, 96), (64, 32), (512, 16)]
-        {
-            time(&*kernel, Matrix::new(dtype, rows, COLS, &raw).expect("whole rows"), m, outputs);
+        let wide = Matrix::new(dtype, rows, COLS, &raw).expect("whole rows");
+        for (m, outputs) in [(1, 1024), (2, 512), (4, 256), (7, 160), (8, 160), (16, 128)] {
+            time(&*kernel, wide, m, outputs);
+        }
+        // Shorter rows keep a repetition short though there are many outputs.
+        let narrow = Matrix::new(dtype, rows * 4, COLS / 4, &raw).expect("whole rows");
+        for (m, outputs) in [(64, 256), (512, 512)] {
+            time(&*kernel, narrow, m, outputs);
         }
     }
 }
 
+/// 10^9 f32 operations a second, at best.
+fn peak(kernel: &dyn Kernel) -> f64 {
+    let once = || {
+        let start = Instant::now();
+        kernel.saturate(20_000) as f64 / start.elapsed().as_secs_f64() / 1e9
+    };
+    (0..200).map(|_| once()).fold(0.0, f64::max)
+}
+
 fn time(kernel: &dyn Kernel, weight: Matrix<'_>, m: usize, outputs: usize) {
-    let x: Vec<f32> = (0..m * COLS).map(|i| (i % 97) as f32 / 48.0 - 1.0).collect();
+    let cols = weight.cols();
+    let x: Vec<f32> = (0..m * cols).map(|i| (i % 97) as f32 / 48.0 - 1.0).collect();
     let mut out = RowsBuf::zeros(m, outputs);
     let (mut best, mut read) = (f64::MAX, f64::MAX);
     for repetition in 0..200 {
         let part = weight_part(weight, 2 * repetition, outputs);
         let start = Instant::now();
-        kernel.matmul(Linear::plain(part), Rows::new(&x, m, COLS), out.view_mut());
+        kernel.matmul(Linear::plain(part), Rows::new(&x, m, cols), out.view_mut());
         best = best.min(start.elapsed().as_secs_f64());
         let part = weight_part(weight, 2 * repetition + 1, outputs);
         let start = Instant::now();
         std::hint::black_box(kernel.sweep(part.data()));
         read = read.min(start.elapsed().as_secs_f64());
     }
-    let operations = 2.0 * (m * outputs * COLS) as f64;
+    let operations = 2.0 * (m * outputs * cols) as f64;
     let bytes = (outputs * weight.row_bytes()) as f64;
     println!(
         "{:8} {m:5} {:9.3} {:9.2} {:9.2} {:8.0}% {:9.1}",

@@ -12,6 +12,7 @@
 
 use super::dot8::{Dot8, Task};
 use scantling_core::matrix::Rows;
+use std::cell::Cell;
 
 /// Elements in a span: one super-block, or eight blocks of 32.
 pub(super) const SPAN: usize = 256;
@@ -31,6 +32,8 @@ pub(crate) enum Grain {
 pub(super) struct Span {
     /// -127..=127.
     pub codes: [[i8; 32]; 8],
+    /// For each 16 codes, the sum of those in the first two places of four, and of those in the last two.
+    pairs: [[i16; 2]; 16],
     /// Sums of 16 codes.
     pub sums: [i16; 16],
     /// One for each 32 codes.
@@ -40,30 +43,35 @@ pub(super) struct Span {
 }
 
 impl Span {
-    const ZERO: Span = Span { codes: [[0; 32]; 8], sums: [0; 16], scales: [0.0; 8], weighted: [0.0; 8] };
+    const ZERO: Span = Span {
+        codes: [[0; 32]; 8],
+        pairs: [[0; 2]; 16],
+        sums: [0; 16],
+        scales: [0.0; 8],
+        weighted: [0.0; 8],
+    };
 }
 
 /// Rounds up to 256 numbers of a row.
 #[inline(always)]
-pub(super) fn quantise(x: &[f32], grain: Grain) -> Span {
+fn quantise<S: Dot8>(s: S, x: &[f32], grain: Grain) -> Span {
     match x.first_chunk::<SPAN>() {
-        Some(whole) => quantise_whole(whole, grain),
+        Some(whole) => quantise_whole(s, whole, grain),
         None => {
             let mut padded = [0.0; SPAN];
             padded[..x.len()].copy_from_slice(x);
-            quantise_whole(&padded, grain)
+            quantise_whole(s, &padded, grain)
         }
     }
 }
 
 #[inline(always)]
-fn quantise_whole(x: &[f32; SPAN], grain: Grain) -> Span {
+fn quantise_whole<S: Dot8>(s: S, x: &[f32; SPAN], grain: Grain) -> Span {
     let mut span = Span::ZERO;
     let blocks = x.as_chunks::<32>().0;
-    // As bits without sign, floats are in order, infinity and NaN above all numbers.
-    let mut greatest = [0u32; 8];
+    let mut greatest = [0; 8];
     for (greatest, block) in greatest.iter_mut().zip(blocks) {
-        *greatest = block.iter().fold(0, |most, x| most.max(x.to_bits() & 0x7fff_ffff));
+        *greatest = s.greatest(block);
     }
     if grain == Grain::Coarse {
         greatest = [greatest.into_iter().fold(0, u32::max); 8];
@@ -72,13 +80,14 @@ fn quantise_whole(x: &[f32; SPAN], grain: Grain) -> Span {
         let (scale, inverse) = scale(f32::from_bits(greatest[b]));
         span.scales[b] = scale;
         if inverse > 0.0 {
-            for (code, x) in span.codes[b].iter_mut().zip(&blocks[b]) {
-                *code = nearest(x * inverse);
-            }
+            span.codes[b] = s.rounded(&blocks[b], inverse);
         }
     }
-    for (sum, codes) in span.sums.iter_mut().zip(span.codes.as_flattened().as_chunks::<16>().0) {
-        *sum = codes.iter().map(|c| i16::from(*c)).sum();
+    for b in 0..8 {
+        [span.pairs[2 * b], span.pairs[2 * b + 1]] = s.pair_sums(&span.codes[b]);
+    }
+    for j in 0..16 {
+        span.sums[j] = span.pairs[j][0] + span.pairs[j][1];
     }
     for b in 0..8 {
         span.weighted[b] = span.scales[b] * f32::from(span.sums[2 * b] + span.sums[2 * b + 1]);
@@ -99,10 +108,14 @@ fn scale(greatest: f32) -> (f32, f32) {
     }
 }
 
-/// Adding 1.5 · 2^23 leaves the whole number, rounded to even, in the lowest bits; `x` is within ±128.
+/// Of each two runs of 32, the second half of the one changes places with the first half of the other: from the order
+/// of the elements to that of [`Format::PAIRED`](super::formats::Format::PAIRED), and back.
 #[inline(always)]
-fn nearest(x: f32) -> i8 {
-    (x + 12_582_912.0).to_bits() as i8
+pub(super) fn swap_halves<T>(codes: &mut [T; SPAN]) {
+    let halves = codes.as_chunks_mut::<16>().0;
+    for pair in 0..4 {
+        halves.swap(4 * pair + 1, 4 * pair + 2);
+    }
 }
 
 /// Rows of activations, each in spans.
@@ -114,10 +127,11 @@ pub(super) struct Few {
 }
 
 impl Few {
-    pub fn new<S: Dot8>(s: S, x: Rows<'_>, grain: Grain) -> Few {
+    /// With `paired`, the codes are in the order of [`Format::PAIRED`](super::formats::Format::PAIRED).
+    pub fn new<S: Dot8>(s: S, x: Rows<'_>, grain: Grain, paired: bool) -> Few {
         let per_row = x.cols().div_ceil(SPAN);
         let mut few = Few { spans: Vec::with_capacity(x.rows() * per_row), per_row };
-        s.run(QuantiseRows { x, grain, spans: &mut few.spans });
+        s.run(QuantiseRows { x, grain, paired, spans: &mut few.spans });
         few
     }
 }
@@ -125,16 +139,22 @@ impl Few {
 struct QuantiseRows<'a> {
     x: Rows<'a>,
     grain: Grain,
+    paired: bool,
     spans: &'a mut Vec<Span>,
 }
 
 impl Task for QuantiseRows<'_> {
     type Out = ();
     #[inline(always)]
-    fn call<S: Dot8>(self, _s: S) {
+    fn call<S: Dot8>(self, s: S) {
         for row in self.x.iter() {
             for x in row.chunks(SPAN) {
-                self.spans.push(quantise(x, self.grain));
+                let mut span = quantise(s, x, self.grain);
+                if self.paired {
+                    let codes = span.codes.as_flattened_mut().first_chunk_mut().expect("eight runs of 32");
+                    swap_halves(codes);
+                }
+                self.spans.push(span);
             }
         }
     }
@@ -159,8 +179,9 @@ pub(super) struct Tiles {
 impl Tiles {
     pub fn new<S: Dot8>(s: S, x: Rows<'_>, grain: Grain) -> Tiles {
         let per_row = x.cols().div_ceil(SPAN);
-        let mut tiles =
-            Tiles { words: vec![0; x.rows() * per_row * WORDS], starts: heights(x.rows()), per_row };
+        let mut words = SPARE.take();
+        words.resize(x.rows() * per_row * WORDS, 0);
+        let mut tiles = Tiles { words, starts: heights(x.rows()), per_row };
         s.run(QuantiseTiles { x, grain, tiles: &mut tiles });
         tiles
     }
@@ -172,6 +193,17 @@ impl Tiles {
             let tile = &self.words[w[0] * self.per_row * WORDS..][..self.per_row * words];
             (rows, &tile[from * words..to * words])
         })
+    }
+}
+
+thread_local! {
+    /// The words of the last tiles: memory that was never used before costs more than to fill it.
+    static SPARE: Cell<Vec<u32>> = const { Cell::new(Vec::new()) };
+}
+
+impl Drop for Tiles {
+    fn drop(&mut self) {
+        SPARE.set(std::mem::take(&mut self.words));
     }
 }
 
@@ -220,55 +252,79 @@ struct QuantiseTiles<'a> {
 impl Task for QuantiseTiles<'_> {
     type Out = ();
     #[inline(always)]
-    fn call<S: Dot8>(self, _s: S) {
+    fn call<S: Dot8>(self, s: S) {
         let Tiles { words, starts, per_row } = self.tiles;
         for tile in starts.windows(2) {
             let height = tile[1] - tile[0];
-            let words = &mut words[tile[0] * *per_row * WORDS..];
-            for r in 0..height {
-                let row = self.x.row(tile[0] + r);
-                for (x, words) in row.chunks(SPAN).zip(words.chunks_exact_mut(height * WORDS)) {
-                    scatter(&quantise(x, self.grain), self.grain, &mut words[r..], height);
-                }
+            let words = &mut words[tile[0] * *per_row * WORDS..][..height * *per_row * WORDS];
+            let rows = self.x.rows_at(tile[0]..tile[1]);
+            match height {
+                4 => fill::<S, 4>(s, rows, self.grain, words),
+                5 => fill::<S, 5>(s, rows, self.grain, words),
+                TALLEST => fill::<S, TALLEST>(s, rows, self.grain, words),
+                other => unreachable!("tiles have 4 to {TALLEST} rows, not {other}"),
             }
         }
     }
 }
 
-/// Writes every `height`-th word.
+/// The words of a tile of `R` rows; see [`Tile`].
 #[inline(always)]
-fn scatter(span: &Span, grain: Grain, words: &mut [u32], height: usize) {
-    let mut place = words.iter_mut().step_by(height);
-    let quads = span.codes.as_flattened().as_chunks::<4>().0;
-    for (quad, word) in quads.iter().zip(&mut place) {
-        *word = u32::from_le_bytes(quad.map(|c| c as u8));
-    }
-    let (mut starts, run) = match grain {
-        Grain::Coarse => ([0u32; 16], 4),
-        Grain::Fine => ([0u32; 16], 8),
-    };
-    for (i, quads) in quads.chunks_exact(run).enumerate() {
-        let (mut first, mut last) = (0i16, 0i16);
-        for q in quads {
-            first -= i16::from(q[0]) + i16::from(q[1]);
-            last -= i16::from(q[2]) + i16::from(q[3]);
+fn fill<S: Dot8, const R: usize>(s: S, x: Rows<'_>, grain: Grain, words: &mut [u32]) {
+    let mut spans = [Span::ZERO; R];
+    for (i, words) in words.chunks_exact_mut(WORDS * R).enumerate() {
+        for (r, span) in spans.iter_mut().enumerate() {
+            let x = &x.row(r)[i * SPAN..];
+            *span = quantise(s, &x[..x.len().min(SPAN)], grain);
         }
-        starts[i * run / 4] = pair(first, last);
-    }
-    for (start, word) in starts.into_iter().zip(&mut place) {
-        *word = start;
-    }
-    for (scale, word) in span.scales.iter().zip(&mut place) {
-        *word = scale.to_bits();
-    }
-    for (i, word) in (0..8).zip(&mut place) {
-        *word = match grain {
-            Grain::Fine => span.weighted[i].to_bits(),
-            Grain::Coarse => pair(span.sums[2 * i], span.sums[2 * i + 1]),
-        };
+        let words = words.as_chunks_mut::<R>().0;
+        for (r, span) in spans.iter().enumerate() {
+            let quads = span.codes.as_flattened().as_chunks::<4>().0;
+            for g in 0..64 {
+                let [a, b, c, d] = quads[g];
+                words[g][r] = u32::from_le_bytes([a as u8, b as u8, c as u8, d as u8]);
+            }
+            for j in 0..16 {
+                words[64 + j][r] = start(span, grain, j);
+            }
+            for b in 0..8 {
+                words[80 + b][r] = span.scales[b].to_bits();
+                words[88 + b][r] = match grain {
+                    Grain::Fine => span.weighted[b].to_bits(),
+                    Grain::Coarse => pair(span.sums[2 * b], span.sums[2 * b + 1]),
+                };
+            }
+        }
     }
 }
 
+#[inline(always)]
+fn start(span: &Span, grain: Grain, j: usize) -> u32 {
+    match (grain, j % 2) {
+        (Grain::Coarse, _) => pair(-span.pairs[j][0], -span.pairs[j][1]),
+        (Grain::Fine, 0) => {
+            let [a, b] = [span.pairs[j], span.pairs[j + 1]];
+            pair(-a[0] - b[0], -a[1] - b[1])
+        }
+        (Grain::Fine, _) => 0,
+    }
+}
+
+#[inline(always)]
 fn pair(low: i16, high: i16) -> u32 {
     u32::from(low as u16) | u32::from(high as u16) << 16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiles_cover_all_rows_and_none_is_short() {
+        for rows in MANY..200 {
+            let starts = heights(rows);
+            assert_eq!((starts[0], *starts.last().unwrap()), (0, rows));
+            assert!(starts.windows(2).all(|w| (4..=TALLEST).contains(&(w[1] - w[0]))), "{rows}: {starts:?}");
+        }
+    }
 }

@@ -48,6 +48,15 @@ pub(crate) trait Dot8: Copy + Send + Sync + 'static {
     /// Widens eight f16.
     fn halves(self, bits: [u16; 8]) -> [f32; 8];
 
+    // Activations.
+
+    /// The largest magnitude, as bits without sign: so floats are in order, infinity and NaN above all numbers.
+    fn greatest(self, x: &[f32; 32]) -> u32;
+    /// The whole number nearest to each product, of two the even one; all are within ±127.
+    fn rounded(self, x: &[f32; 32], by: f32) -> [i8; 32];
+    /// Of each 16 activations, the sum of those in the first two places of four, and of those in the last two.
+    fn pair_sums(self, x: &[i8; 32]) -> [[i16; 2]; 2];
+
     // Bytes: how codes are taken out of stored blocks.
 
     /// From memory.
@@ -56,6 +65,8 @@ pub(crate) trait Dot8: Copy + Send + Sync + 'static {
     fn store(self, codes: Self::Bytes, to: &mut [u8; 32]);
     /// The low nibbles of 16 bytes, then their high nibbles.
     fn nibbles(self, bytes: &[u8; 16]) -> Self::Bytes;
+    /// The low nibbles of 16 bytes and of 16 others, then the high nibbles of both.
+    fn nibble_pairs(self, a: &[u8; 16], b: &[u8; 16]) -> [Self::Bytes; 2];
     /// A byte of 0 or 1 for each bit, the lowest bit first.
     fn bits(self, bits: u32) -> Self::Bytes;
     /// `(bytes >> SHIFT) & mask`, each byte by itself. `mask` is below `256 >> SHIFT`.
@@ -73,6 +84,9 @@ pub(crate) trait Dot8: Copy + Send + Sync + 'static {
     fn products<const SIGNED: bool>(self, codes: Self::Bytes, x: &[i8; 32]) -> Self::Products;
     /// The products as 32-bit sums.
     fn sums(self, products: Self::Products) -> Self::Sums;
+    /// Two products as 32-bit sums; their upper and their lower halves stay apart. If not `wide`, codes are at most
+    /// 31.
+    fn pair_of_sums<const WIDE: bool>(self, a: Self::Products, b: Self::Products) -> Self::Sums;
     /// 16 signed scales, made ready for [`scaled`](Self::scaled).
     fn scales(self, scales: [u8; 16]) -> Self::Scales;
     /// `sums + products · scales`: run `run` of 8, its first 16 products with scale `2·run`, the others with the
@@ -92,6 +106,8 @@ pub(crate) trait Dot8: Copy + Send + Sync + 'static {
     fn no_floats(self) -> Self::Floats;
     /// `floats + sums · by`, rounded once.
     fn add_sums(self, floats: Self::Floats, sums: Self::Sums, by: f32) -> Self::Floats;
+    /// `floats + sums · by`, the lower half by number `2·pair`, the upper half by the one after it.
+    fn add_pair(self, floats: Self::Floats, sums: Self::Sums, by: &[f32; 8], pair: usize) -> Self::Floats;
     /// `floats + a · b`, for numbers that belong to one output.
     fn add_products(self, floats: Self::Floats, a: &[f32; 8], b: &[f32; 8]) -> Self::Floats;
     /// `a + b`.

@@ -90,12 +90,20 @@ impl<S: Dot8> Int8<S> {
         if x.rows() == 0 || linear.weight.rows() == 0 {
             return;
         }
-        let prepared = prepared.of(F::GRAIN);
         if x.rows() < MANY {
-            let few = prepared.few.get_or_insert_with(|| Few::new(self.dot8, x, F::GRAIN));
+            let few = match (F::GRAIN, F::PAIRED) {
+                (Grain::Coarse, _) => &mut prepared.few_coarse,
+                (Grain::Fine, false) => &mut prepared.few_fine,
+                (Grain::Fine, true) => &mut prepared.few_paired,
+            };
+            let few = few.get_or_insert_with(|| Few::new(self.dot8, x, F::GRAIN, F::PAIRED));
             rows::product::<F, S>(self.dot8, linear, few, out);
         } else {
-            let tiles = prepared.tiles.get_or_insert_with(|| Tiles::new(self.dot8, x, F::GRAIN));
+            let tiles = match F::GRAIN {
+                Grain::Coarse => &mut prepared.tiles_coarse,
+                Grain::Fine => &mut prepared.tiles_fine,
+            };
+            let tiles = tiles.get_or_insert_with(|| Tiles::new(self.dot8, x, F::GRAIN));
             panels::product::<F, S>(self.dot8, linear, tiles, out);
         }
     }
@@ -104,21 +112,9 @@ impl<S: Dot8> Int8<S> {
 /// Activations as the products of one call have needed them so far.
 #[derive(Default)]
 struct Prepared {
-    fine: Forms,
-    coarse: Forms,
-}
-
-#[derive(Default)]
-struct Forms {
-    few: Option<Few>,
-    tiles: Option<Tiles>,
-}
-
-impl Prepared {
-    fn of(&mut self, grain: Grain) -> &mut Forms {
-        match grain {
-            Grain::Fine => &mut self.fine,
-            Grain::Coarse => &mut self.coarse,
-        }
-    }
+    few_fine: Option<Few>,
+    few_paired: Option<Few>,
+    few_coarse: Option<Few>,
+    tiles_fine: Option<Tiles>,
+    tiles_coarse: Option<Tiles>,
 }

@@ -1,7 +1,7 @@
 //! Many rows of activations: the weights of 16 outputs are rearranged once, then multiplied with tiles of
 //! activations, every lane of a vector being another output.
 
-use super::activations::{Grain, SPAN, TALLEST, Tile, Tiles};
+use super::activations::{Grain, SPAN, TALLEST, Tile, Tiles, swap_halves};
 use super::dot8::{Dot8, OUTPUTS, Task};
 use super::formats::{Codes, Format};
 use scantling_core::matrix::{Matrix, RowsMut};
@@ -110,6 +110,9 @@ fn pack_row<F: Format, S: Dot8>(s: S, w: &[u8], r: usize, codes: &mut [u8; SPAN]
     let offset = if let Codes::Signed(bits) = F::CODES { 1 << bits } else { 0 };
     for (run, to) in F::codes(s, w).into_iter().zip(codes.as_chunks_mut().0) {
         s.store(s.offset(run, offset), to);
+    }
+    if F::PAIRED {
+        swap_halves(codes);
     }
     let scales = F::scales(s, w);
     if F::GRAIN == Grain::Fine {

@@ -2,7 +2,7 @@
 
 use super::activations::{Few, Grain, SPAN, Span};
 use super::dot8::{Dot8, Task};
-use super::formats::Format;
+use super::formats::{Codes, Format};
 use scantling_core::matrix::RowsMut;
 use scantling_core::ops::Linear;
 use std::marker::PhantomData;
@@ -72,19 +72,20 @@ impl<F: Format, const R: usize> Task for Rows<'_, '_, F, R> {
 #[inline(always)]
 fn one_row<F: Format, S: Dot8, const R: usize>(s: S, w: &[u8], x: &[&[Span]; R]) -> [f32; R] {
     let mut floats = [[s.no_floats(); 2]; R];
-    let whole = w.chunks_exact(F::BYTES);
-    let rest = whole.remainder();
-    for (i, w) in whole.enumerate() {
+    let mut padded = [0; 512];
+    for i in 0..x[0].len() {
+        let rest = &w[i * F::BYTES..];
         for line in (0..F::BYTES).step_by(64) {
-            s.prefetch(w.as_ptr().wrapping_add(AHEAD + line));
+            s.prefetch(rest.as_ptr().wrapping_add(AHEAD + line));
         }
+        let w = if rest.len() >= F::BYTES {
+            &rest[..F::BYTES]
+        } else {
+            // Blocks of zero bytes against activations of zero add nothing.
+            padded[..rest.len()].copy_from_slice(rest);
+            &padded[..F::BYTES]
+        };
         one_span::<F, S, R>(s, w, x, i, &mut floats);
-    }
-    if !rest.is_empty() {
-        // Blocks of zero bytes against activations of zero add nothing.
-        let mut padded = [0; 512];
-        padded[..rest.len()].copy_from_slice(rest);
-        one_span::<F, S, R>(s, &padded[..F::BYTES], x, w.len() / F::BYTES, &mut floats);
     }
     let mut sums = [0.0; R];
     for (sum, [even, odd]) in sums.iter_mut().zip(floats) {
@@ -104,33 +105,65 @@ fn one_span<F: Format, S: Dot8, const R: usize>(
     let codes = F::codes(s, w);
     let scales = F::scales(s, w);
     if F::GRAIN == Grain::Fine {
-        for (x, floats) in x.iter().zip(floats) {
-            let x = &x[i];
-            let mut by = scales.d;
-            for (by, x) in by.iter_mut().zip(&x.scales) {
-                *by *= x;
-            }
-            for (b, codes) in codes.into_iter().enumerate() {
-                let sums = s.sums(products::<F, S>(s, codes, &x.codes[b]));
-                floats[b % 2] = s.add_sums(floats[b % 2], sums, by[b]);
+        let mut by = [scales.d; R];
+        for (r, x) in x.iter().enumerate() {
+            for (by, scale) in by[r].iter_mut().zip(&x[i].scales) {
+                *by *= scale;
             }
             if F::MINIMA {
-                floats[0] = s.add_products(floats[0], &scales.m, &x.weighted);
+                floats[r][0] = s.add_products(floats[r][0], &scales.m, &x[i].weighted);
+            }
+        }
+        if F::PAIRED {
+            pairs::<F, S, R>(s, codes, &by, x, i, floats);
+        } else {
+            for (b, codes) in codes.into_iter().enumerate() {
+                for r in 0..R {
+                    let sums = s.sums(products::<F, S>(s, codes, &x[r][i].codes[b]));
+                    floats[r][b % 2] = s.add_sums(floats[r][b % 2], sums, by[r][b]);
+                }
             }
         }
     } else {
         let ready = s.scales(scales.scales);
-        for (x, floats) in x.iter().zip(floats) {
-            let x = &x[i];
-            let mut sums = s.no_sums();
-            for (b, codes) in codes.into_iter().enumerate() {
-                sums = s.scaled(sums, products::<F, S>(s, codes, &x.codes[b]), ready, b);
+        let mut sums = [s.no_sums(); R];
+        for (b, codes) in codes.into_iter().enumerate() {
+            for r in 0..R {
+                let products = products::<F, S>(s, codes, &x[r][i].codes[b]);
+                sums[r] = s.scaled(sums[r], products, ready, b);
             }
-            floats[0] = s.add_sums(floats[0], sums, scales.d[0] * x.scales[0]);
+        }
+        for r in 0..R {
+            let x = &x[r][i];
+            floats[r][0] = s.add_sums(floats[r][0], sums[r], scales.d[0] * x.scales[0]);
             if F::MINIMA {
                 let minima = s.minima(scales.minima, &x.sums);
-                floats[1] = s.add_sums(floats[1], minima, scales.m[0] * x.scales[0]);
+                floats[r][1] = s.add_sums(floats[r][1], minima, scales.m[0] * x.scales[0]);
             }
+        }
+    }
+}
+
+/// Two runs of 32 at a time, their halves lying together.
+#[inline(always)]
+fn pairs<F: Format, S: Dot8, const R: usize>(
+    s: S,
+    codes: [S::Bytes; 8],
+    by: &[[f32; 8]; R],
+    x: &[&[Span]; R],
+    i: usize,
+    floats: &mut [[S::Floats; 2]; R],
+) {
+    for pair in 0..4 {
+        for r in 0..R {
+            let x = &x[r][i].codes;
+            let first = products::<F, S>(s, codes[2 * pair], &x[2 * pair]);
+            let second = products::<F, S>(s, codes[2 * pair + 1], &x[2 * pair + 1]);
+            let sums = match F::CODES {
+                Codes::Wide => s.pair_of_sums::<true>(first, second),
+                _ => s.pair_of_sums::<false>(first, second),
+            };
+            floats[r][pair % 2] = s.add_pair(floats[r][pair % 2], sums, &by[r], pair);
         }
     }
 }

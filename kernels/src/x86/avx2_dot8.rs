@@ -30,6 +30,7 @@ trait Plain {}
 impl Plain for [u8; 32] {}
 impl Plain for [i8; 32] {}
 impl Plain for [i16; 16] {}
+impl Plain for [u32; 8] {}
 impl Plain for [[i16; 2]; 8] {}
 
 /// Two vectors' worth of an array.
@@ -50,6 +51,10 @@ static SPREAD: [[u8; 32]; 4] = {
     }
     all
 };
+
+/// Of eight numbers, the first of a pair to all places of the lower half, the second to those of the upper.
+static HALVES: [[u32; 8]; 4] =
+    [[0, 0, 0, 0, 1, 1, 1, 1], [2, 2, 2, 2, 3, 3, 3, 3], [4, 4, 4, 4, 5, 5, 5, 5], [6, 6, 6, 6, 7, 7, 7, 7]];
 
 impl Dot8 for Avx2 {
     type Bytes = __m256i;
@@ -121,6 +126,16 @@ impl Dot8 for Avx2 {
     }
 
     #[inline(always)]
+    fn nibble_pairs(self, a: &[u8; 16], b: &[u8; 16]) -> [__m256i; 2] {
+        // SAFETY: reads the 16 bytes that `a` is; needs no alignment.
+        let a = unsafe { _mm_loadu_si128(a.as_ptr().cast()) };
+        // SAFETY: reads the 16 bytes that `b` is; needs no alignment.
+        let b = unsafe { _mm_loadu_si128(b.as_ptr().cast()) };
+        let both = avx2!(_mm256_set_m128i(b, a));
+        [self.field::<0>(both, 15), self.field::<4>(both, 15)]
+    }
+
+    #[inline(always)]
     fn bits(self, bits: u32) -> __m256i {
         let all = avx2!(_mm256_set1_epi32(bits as i32));
         // Byte e / 8 of the word to place e, then the bit e % 8 alone.
@@ -160,6 +175,56 @@ impl Dot8 for Avx2 {
     }
 
     #[inline(always)]
+    fn greatest(self, x: &[f32; 32]) -> u32 {
+        let unsigned = avx2!(_mm256_set1_ps(f32::from_bits(0x7fff_ffff)));
+        let mut most = self.no_sums();
+        for x in x.as_chunks::<8>().0 {
+            let magnitude = avx2!(_mm256_and_ps(unsigned, load_floats(x)));
+            let bits = avx2!(_mm256_castps_si256(magnitude));
+            most = avx2!(_mm256_max_epu32(most, bits));
+        }
+        let (low, high) = (avx2!(_mm256_castsi256_si128(most)), avx2!(_mm256_extracti128_si256::<1>(most)));
+        let four = avx2!(_mm_max_epu32(low, high));
+        let upper = avx2!(_mm_shuffle_epi32::<0b11_10_11_10>(four));
+        let two = avx2!(_mm_max_epu32(four, upper));
+        let second = avx2!(_mm_shuffle_epi32::<0b01_01_01_01>(two));
+        let one = avx2!(_mm_max_epu32(two, second));
+        avx2!(_mm_cvtsi128_si32(one)) as u32
+    }
+
+    #[inline(always)]
+    fn rounded(self, x: &[f32; 32], by: f32) -> [i8; 32] {
+        let by = avx2!(_mm256_set1_ps(by));
+        let mut whole = [self.no_sums(); 4];
+        for (whole, x) in whole.iter_mut().zip(x.as_chunks::<8>().0) {
+            let product = avx2!(_mm256_mul_ps(load_floats(x), by));
+            *whole = avx2!(_mm256_cvtps_epi32(product));
+        }
+        let first = avx2!(_mm256_packs_epi32(whole[0], whole[1]));
+        let second = avx2!(_mm256_packs_epi32(whole[2], whole[3]));
+        // Packing works in halves, so that fours come in the order 0 2 4 6 1 3 5 7.
+        let bytes = avx2!(_mm256_packs_epi16(first, second));
+        let ordered = avx2!(_mm256_permutevar8x32_epi32(bytes, load(&[0u32, 4, 1, 5, 2, 6, 3, 7])));
+        let mut out = [0; 32];
+        // SAFETY: writes the 32 bytes that `out` is; needs no alignment.
+        unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), ordered) };
+        out
+    }
+
+    #[inline(always)]
+    fn pair_sums(self, x: &[i8; 32]) -> [[i16; 2]; 2] {
+        let ones = avx2!(_mm256_set1_epi8(1));
+        let pairs = avx2!(_mm256_maddubs_epi16(ones, load(x)));
+        // Each half holds four times two sums: the upper two are added to the lower, then the second to the first.
+        let upper = avx2!(_mm256_shuffle_epi32::<0b11_10_11_10>(pairs));
+        let two = avx2!(_mm256_add_epi16(pairs, upper));
+        let second = avx2!(_mm256_shuffle_epi32::<0b01_01_01_01>(two));
+        let one = avx2!(_mm256_add_epi16(two, second));
+        let (a, b) = (avx2!(_mm256_extract_epi32::<0>(one)), avx2!(_mm256_extract_epi32::<4>(one)));
+        [[a as i16, (a >> 16) as i16], [b as i16, (b >> 16) as i16]]
+    }
+
+    #[inline(always)]
     fn products<const SIGNED: bool>(self, codes: __m256i, x: &[i8; 32]) -> __m256i {
         let x = load(x);
         if SIGNED { signed_products(codes, x) } else { avx2!(_mm256_maddubs_epi16(codes, x)) }
@@ -169,6 +234,15 @@ impl Dot8 for Avx2 {
     fn sums(self, products: __m256i) -> __m256i {
         let ones = avx2!(_mm256_set1_epi16(1));
         avx2!(_mm256_madd_epi16(products, ones))
+    }
+
+    #[inline(always)]
+    fn pair_of_sums<const WIDE: bool>(self, a: __m256i, b: __m256i) -> __m256i {
+        if WIDE {
+            avx2!(_mm256_add_epi32(self.sums(a), self.sums(b)))
+        } else {
+            self.sums(avx2!(_mm256_add_epi16(a, b)))
+        }
     }
 
     #[inline(always)]
@@ -210,6 +284,13 @@ impl Dot8 for Avx2 {
     fn add_sums(self, floats: __m256, sums: __m256i, by: f32) -> __m256 {
         let sums = avx2!(_mm256_cvtepi32_ps(sums));
         let by = avx2!(_mm256_set1_ps(by));
+        avx2!(_mm256_fmadd_ps(sums, by, floats))
+    }
+
+    #[inline(always)]
+    fn add_pair(self, floats: __m256, sums: __m256i, by: &[f32; 8], pair: usize) -> __m256 {
+        let sums = avx2!(_mm256_cvtepi32_ps(sums));
+        let by = avx2!(_mm256_permutevar8x32_ps(load_floats(by), load(&HALVES[pair])));
         avx2!(_mm256_fmadd_ps(sums, by, floats))
     }
 
@@ -291,6 +372,22 @@ impl Dot8 for Avx2 {
     }
 
     #[inline(always)]
+    fn transpose(self, rows: &[[u8; 256]; OUTPUTS], to: &mut [[u8; 4 * OUTPUTS]; 64]) {
+        for half in 0..2 {
+            for block in 0..8 {
+                let mut eight = [self.no_sums(); 8];
+                for (r, row) in eight.iter_mut().enumerate() {
+                    *row = load(&rows[8 * half + r].as_chunks::<32>().0[block]);
+                }
+                let eight = transposed(eight);
+                for (g, quads) in eight.iter().enumerate() {
+                    self.store(*quads, &mut to[8 * block + g].as_chunks_mut::<32>().0[half]);
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
     fn outputs(self, from: &[f32; OUTPUTS]) -> [__m256; 2] {
         let [first, second] = split::<f32, 8>(from);
         [load_floats(first), load_floats(second)]
@@ -334,6 +431,31 @@ impl Dot8 for Avx2 {
             avx2!(_mm256_fmadd_ps(load_floats(second), factor, outputs[1])),
         ]
     }
+}
+
+/// The 8 × 8 words of eight vectors, rows for columns.
+#[inline(always)]
+fn transposed(rows: [__m256i; 8]) -> [__m256i; 8] {
+    let [a, b, c, d, e, f, g, h] = rows;
+    // Words of two neighbouring rows, then of four, in both halves; then the halves of all eight.
+    let (ab, ab2) = (avx2!(_mm256_unpacklo_epi32(a, b)), avx2!(_mm256_unpackhi_epi32(a, b)));
+    let (cd, cd2) = (avx2!(_mm256_unpacklo_epi32(c, d)), avx2!(_mm256_unpackhi_epi32(c, d)));
+    let (ef, ef2) = (avx2!(_mm256_unpacklo_epi32(e, f)), avx2!(_mm256_unpackhi_epi32(e, f)));
+    let (gh, gh2) = (avx2!(_mm256_unpacklo_epi32(g, h)), avx2!(_mm256_unpackhi_epi32(g, h)));
+    let (abcd, abcd1) = (avx2!(_mm256_unpacklo_epi64(ab, cd)), avx2!(_mm256_unpackhi_epi64(ab, cd)));
+    let (abcd2, abcd3) = (avx2!(_mm256_unpacklo_epi64(ab2, cd2)), avx2!(_mm256_unpackhi_epi64(ab2, cd2)));
+    let (efgh, efgh1) = (avx2!(_mm256_unpacklo_epi64(ef, gh)), avx2!(_mm256_unpackhi_epi64(ef, gh)));
+    let (efgh2, efgh3) = (avx2!(_mm256_unpacklo_epi64(ef2, gh2)), avx2!(_mm256_unpackhi_epi64(ef2, gh2)));
+    [
+        avx2!(_mm256_permute2x128_si256::<0x20>(abcd, efgh)),
+        avx2!(_mm256_permute2x128_si256::<0x20>(abcd1, efgh1)),
+        avx2!(_mm256_permute2x128_si256::<0x20>(abcd2, efgh2)),
+        avx2!(_mm256_permute2x128_si256::<0x20>(abcd3, efgh3)),
+        avx2!(_mm256_permute2x128_si256::<0x31>(abcd, efgh)),
+        avx2!(_mm256_permute2x128_si256::<0x31>(abcd1, efgh1)),
+        avx2!(_mm256_permute2x128_si256::<0x31>(abcd2, efgh2)),
+        avx2!(_mm256_permute2x128_si256::<0x31>(abcd3, efgh3)),
+    ]
 }
 
 /// Products of signed bytes, neighbours added: of the codes' magnitudes with activations that have taken over their

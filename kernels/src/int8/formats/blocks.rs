@@ -11,6 +11,39 @@ fn halves<S: Dot8>(s: S, span: &[u8], block: usize, from: usize) -> [f32; 8] {
     s.halves(eight!(b => u16_at(span, b * block + from)))
 }
 
+/// The nibbles of eight blocks, in pairs: see [`Format::PAIRED`].
+#[inline(always)]
+fn nibbles<S: Dot8>(s: S, span: &[u8], block: usize, from: usize) -> [S::Bytes; 8] {
+    let [a, b] = s.nibble_pairs(at(span, from), at(span, from + block));
+    let [c, d] = s.nibble_pairs(at(span, from + 2 * block), at(span, from + 3 * block));
+    let [e, f] = s.nibble_pairs(at(span, from + 4 * block), at(span, from + 5 * block));
+    let [g, h] = s.nibble_pairs(at(span, from + 6 * block), at(span, from + 7 * block));
+    [a, b, c, d, e, f, g, h]
+}
+
+/// The nibbles of eight blocks with their fifth bits, which stand in front of them.
+#[inline(always)]
+fn five_bits<S: Dot8>(s: S, span: &[u8], block: usize, from: usize) -> [S::Bytes; 8] {
+    let low = nibbles(s, span, block, from + 4);
+    eight!(i => {
+        let a = u32_at(span, from + i / 2 * 2 * block);
+        let b = u32_at(span, from + (i / 2 * 2 + 1) * block);
+        let bits = if i.is_multiple_of(2) { a & 0xffff | b << 16 } else { a >> 16 | b & 0xffff_0000 };
+        s.join::<4>(low[i], s.bits(bits))
+    })
+}
+
+/// The same added to all codes.
+#[inline(always)]
+fn offset<S: Dot8>(s: S, codes: [S::Bytes; 8], by: i8) -> [S::Bytes; 8] {
+    eight!(i => s.offset(codes[i], by))
+}
+
+#[inline(always)]
+fn lookup<S: Dot8>(s: S, table: &[i8; 16], codes: [S::Bytes; 8]) -> [S::Bytes; 8] {
+    eight!(i => s.lookup(table, codes[i]))
+}
+
 pub(crate) struct Q8_0;
 
 impl Format for Q8_0 {
@@ -35,10 +68,11 @@ impl Format for Q4_0 {
     const BYTES: usize = 8 * 18;
     const GRAIN: Grain = Grain::Fine;
     const CODES: Codes = Codes::Signed(3);
+    const PAIRED: bool = true;
 
     #[inline(always)]
     fn codes<S: Dot8>(s: S, span: &[u8]) -> [S::Bytes; 8] {
-        eight!(b => s.offset(s.nibbles(at(span, 18 * b + 2)), -8))
+        offset(s, nibbles(s, span, 18, 2), -8)
     }
 
     #[inline(always)]
@@ -53,11 +87,12 @@ impl Format for Q4_1 {
     const BYTES: usize = 8 * 20;
     const GRAIN: Grain = Grain::Fine;
     const CODES: Codes = Codes::Unsigned(15);
+    const PAIRED: bool = true;
     const MINIMA: bool = true;
 
     #[inline(always)]
     fn codes<S: Dot8>(s: S, span: &[u8]) -> [S::Bytes; 8] {
-        eight!(b => s.nibbles(at(span, 20 * b + 4)))
+        nibbles(s, span, 20, 4)
     }
 
     #[inline(always)]
@@ -66,22 +101,17 @@ impl Format for Q4_1 {
     }
 }
 
-/// The nibbles of a block with their fifth bits, which stand in front of them.
-#[inline(always)]
-fn five_bits<S: Dot8>(s: S, span: &[u8], from: usize) -> S::Bytes {
-    s.join::<4>(s.nibbles(at(span, from + 4)), s.bits(u32_at(span, from)))
-}
-
 pub(crate) struct Q5_0;
 
 impl Format for Q5_0 {
     const BYTES: usize = 8 * 22;
     const GRAIN: Grain = Grain::Fine;
     const CODES: Codes = Codes::Signed(4);
+    const PAIRED: bool = true;
 
     #[inline(always)]
     fn codes<S: Dot8>(s: S, span: &[u8]) -> [S::Bytes; 8] {
-        eight!(b => s.offset(five_bits(s, span, 22 * b + 2), -16))
+        offset(s, five_bits(s, span, 22, 2), -16)
     }
 
     #[inline(always)]
@@ -96,11 +126,12 @@ impl Format for Q5_1 {
     const BYTES: usize = 8 * 24;
     const GRAIN: Grain = Grain::Fine;
     const CODES: Codes = Codes::Unsigned(31);
+    const PAIRED: bool = true;
     const MINIMA: bool = true;
 
     #[inline(always)]
     fn codes<S: Dot8>(s: S, span: &[u8]) -> [S::Bytes; 8] {
-        eight!(b => five_bits(s, span, 24 * b + 4))
+        five_bits(s, span, 24, 4)
     }
 
     #[inline(always)]
@@ -115,10 +146,11 @@ impl Format for Iq4Nl {
     const BYTES: usize = 8 * 18;
     const GRAIN: Grain = Grain::Fine;
     const CODES: Codes = Codes::Wide;
+    const PAIRED: bool = true;
 
     #[inline(always)]
     fn codes<S: Dot8>(s: S, span: &[u8]) -> [S::Bytes; 8] {
-        eight!(b => s.lookup(&IQ4, s.nibbles(at(span, 18 * b + 2))))
+        lookup(s, &IQ4, nibbles(s, span, 18, 2))
     }
 
     #[inline(always)]
@@ -133,10 +165,11 @@ impl Format for Mxfp4 {
     const BYTES: usize = 8 * 17;
     const GRAIN: Grain = Grain::Fine;
     const CODES: Codes = Codes::Signed(4);
+    const PAIRED: bool = true;
 
     #[inline(always)]
     fn codes<S: Dot8>(s: S, span: &[u8]) -> [S::Bytes; 8] {
-        eight!(b => s.lookup(&E2M1_DOUBLED, s.nibbles(at(span, 17 * b + 1))))
+        lookup(s, &E2M1_DOUBLED, nibbles(s, span, 17, 1))
     }
 
     /// 2^(e - 128), the two smallest being subnormal.

@@ -47,7 +47,11 @@ pub(super) trait Format: 'static {
     /// Whether something is added to what the codes make.
     const MINIMA: bool = false;
 
-    /// The codes, in the order of the elements.
+    /// Whether the codes come in pairs of runs: the first halves of both, then their second halves, as nibbles lie
+    /// in two neighbouring blocks. Fine grain only.
+    const PAIRED: bool = false;
+
+    /// The codes, in the order of the elements, but for [`PAIRED`](Self::PAIRED).
     fn codes<S: Dot8>(s: S, span: &[u8]) -> [S::Bytes; 8];
     /// What they are multiplied by.
     fn scales<S: Dot8>(s: S, span: &[u8]) -> Scales;
