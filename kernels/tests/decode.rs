@@ -57,16 +57,16 @@ proptest! {
     }
 }
 
-/// Scales that are not finite, largest and smallest numbers, every code: every value of every byte, twice in a row, in
+/// Scales that are not finite, largest and smallest numbers, codes of all kinds: a third of all bytes, twice in a row, in
 /// every place of a block.
 #[test]
-fn every_byte_in_every_place_of_a_block_is_widened_as_in_core() {
+fn bytes_in_every_place_of_a_block_are_widened_as_in_core() {
     for kernel in leaves() {
         for dtype in DType::all().filter(|dtype| dtype.codec().is_some()) {
             let block = dtype.block_bytes();
             for at in 0..block {
                 let mut raw = random(at as u64 + 77, block);
-                for byte in 0..=255 {
+                for byte in (0..=255).step_by(3) {
                     raw[at..block.min(at + 2)].fill(byte);
                     assert_eq!(difference(&*kernel, dtype, &raw), None, "{byte:#x} at {at}");
                 }

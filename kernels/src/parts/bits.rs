@@ -55,6 +55,24 @@ pub(super) fn nibbles(bytes: &[u8; 16]) -> [u8; 32] {
     codes
 }
 
+/// 64 bytes as codes of two bits, less `LESS`. Each half of 32 bytes holds 128 elements, in four planes.
+#[inline(always)]
+pub(super) fn two_bit_planes<const LESS: i8>(bytes: &[u8; 64], p: &mut Parts) {
+    for (half, bytes) in bytes.as_chunks().0.iter().enumerate() {
+        plane::<0, LESS>(bytes, p.run(128 * half));
+        plane::<2, LESS>(bytes, p.run(128 * half + 32));
+        plane::<4, LESS>(bytes, p.run(128 * half + 64));
+        plane::<6, LESS>(bytes, p.run(128 * half + 96));
+    }
+}
+
+#[inline(always)]
+fn plane<const SHIFT: u32, const LESS: i8>(bytes: &[u8; 32], to: &mut [i8; 32]) {
+    for l in 0..32 {
+        to[l] = (bytes[l] >> SHIFT & 3) as i8 - LESS;
+    }
+}
+
 /// Bytes that are codes as they stand.
 #[inline(always)]
 pub(super) fn copy<const N: usize>(bytes: &[u8; N], to: &mut [i8; N]) {

@@ -1,7 +1,7 @@
 //! The "K" formats: 256 elements. Pictures in core's `quant::k`.
 
 use super::Parts;
-use super::bits::{bytes, copy, u16_at, u32_at};
+use super::bits::{bytes, copy, two_bit_planes, u16_at, u32_at};
 use crate::simd::Simd;
 
 #[inline(always)]
@@ -12,20 +12,7 @@ pub(super) fn q2_k<S: Simd>(s: S, b: &[u8; 84], p: &mut Parts) {
         p.scales[j] = d * f32::from(both & 15);
         p.minima[j] = dm * f32::from(both >> 4);
     }
-    for half in 0..2 {
-        let q = bytes(b, 16 + 32 * half);
-        two_bits::<0>(q, p.run(128 * half));
-        two_bits::<2>(q, p.run(128 * half + 32));
-        two_bits::<4>(q, p.run(128 * half + 64));
-        two_bits::<6>(q, p.run(128 * half + 96));
-    }
-}
-
-#[inline(always)]
-fn two_bits<const SHIFT: u32>(q: &[u8; 32], to: &mut [i8; 32]) {
-    for l in 0..32 {
-        to[l] = (q[l] >> SHIFT & 3) as i8;
-    }
+    two_bit_planes::<0>(bytes(b, 16), p);
 }
 
 #[inline(always)]

@@ -1,7 +1,7 @@
 //! One or two bits an element, or a digit of base three. Pictures in core's `quant::one_two_bit` and `quant::ternary`.
 
 use super::Parts;
-use super::bits::{ONES, SPREAD, bytes, u16_at};
+use super::bits::{ONES, SPREAD, bytes, two_bit_planes, u16_at};
 use crate::simd::Simd;
 
 /// The four codes of a byte of Q2_0, the first lowest: two bits each, less 1.
@@ -39,20 +39,7 @@ pub(super) fn q2_0<S: Simd>(s: S, b: &[u8; 18], p: &mut Parts) {
 #[inline(always)]
 pub(super) fn tq2_0<S: Simd>(s: S, b: &[u8; 66], p: &mut Parts) {
     p.scales[0] = s.f16(u16_at(b, 64));
-    for half in 0..2 {
-        let q = bytes(b, 32 * half);
-        two_bits::<0>(q, p.run(128 * half));
-        two_bits::<2>(q, p.run(128 * half + 32));
-        two_bits::<4>(q, p.run(128 * half + 64));
-        two_bits::<6>(q, p.run(128 * half + 96));
-    }
-}
-
-#[inline(always)]
-fn two_bits<const SHIFT: u32>(q: &[u8; 32], to: &mut [i8; 32]) {
-    for l in 0..32 {
-        to[l] = (q[l] >> SHIFT & 3) as i8 - 1;
-    }
+    two_bit_planes::<1>(bytes(b, 0), p);
 }
 
 /// Powers of three that bring digit `l / 4` of a byte before the point.
