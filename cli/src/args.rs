@@ -1,5 +1,9 @@
 //! The arguments: definitions and help texts, nothing else.
 
+mod kernels;
+
+pub use kernels::*;
+
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use scantling_core::finding::Part;
@@ -52,6 +56,12 @@ pub enum Command {
     Check(CheckArgs),
     /// List the formats, architectures and kernels in this program
     Plugins(ListArgs),
+    /// List, check and measure the kernels that compute
+    Kernels {
+        /// What about them.
+        #[command(subcommand)]
+        command: KernelsCommand,
+    },
     /// Explain a finding by its code; without a code, list them all
     Explain(ExplainArgs),
     /// Print a completion script for a shell
@@ -192,7 +202,7 @@ pub struct CheckArgs {
     pub json: bool,
 }
 
-/// Arguments of `plugins`.
+/// Arguments of commands that list.
 #[derive(Debug, Args)]
 pub struct ListArgs {
     /// Form of the output

@@ -17,6 +17,8 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod backend;
+mod bench;
 mod commands;
 mod plugins;
 mod progress;

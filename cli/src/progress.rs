@@ -27,6 +27,41 @@ impl Bar {
     }
 }
 
+/// Counts steps that take a while each: on standard error, where somebody watches.
+pub struct Steps {
+    bar: Option<ProgressBar>,
+}
+
+impl Steps {
+    /// So many steps.
+    #[allow(clippy::disallowed_methods)] // asked what it is, not written to
+    pub fn new(steps: usize) -> Steps {
+        let bar = stderr().is_terminal().then(|| {
+            let bar = ProgressBar::with_draw_target(Some(steps as u64), ProgressDrawTarget::stderr());
+            let shape = ProgressStyle::with_template("[{bar:20}] {pos}/{len} {msg}");
+            bar.set_style(shape.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
+            bar
+        });
+        Steps { bar }
+    }
+
+    /// Begins the next step.
+    pub fn next(&self, what: &str) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(crate::terminal::escape(what).into_owned());
+            bar.inc(1);
+        }
+    }
+}
+
+impl Drop for Steps {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
 impl Progress for Bar {
     fn begin(&self, what: &str, bytes: u64) {
         if !self.wanted || bytes < WORTH_SHOWING {

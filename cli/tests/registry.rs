@@ -13,7 +13,7 @@ fn every_plugin_is_here() {
     let kernels: Vec<&str> = registry.kernels().iter().map(|p| p.name).collect();
     assert_eq!(formats, ["gguf", "safetensors"]);
     assert_eq!(architectures, ["llama", "qwen2", "qwen3"]);
-    assert_eq!(kernels, ["avx2", "profile", "rayon", "scalar", "verify"]);
+    assert_eq!(kernels, ["avx2", "avx512", "neon", "profile", "rayon", "scalar", "verify"]);
 }
 
 #[test]

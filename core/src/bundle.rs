@@ -125,10 +125,22 @@ impl File {
     }
 
     fn mapped(&self) -> Result<&[u8]> {
-        let (path, map) = match &self.place {
-            Place::Memory(bytes) => return Ok(bytes),
-            Place::Disk { path, map } => (path, map),
-        };
+        match &self.place {
+            Place::Memory(bytes) => Ok(bytes),
+            Place::Disk { path, map } => Ok(self.map_at(path, map)?),
+        }
+    }
+
+    /// The map of a file on disk, for whoever wants to say how its pages should come; `None` if it lies in memory
+    /// as it is.
+    pub(crate) fn map(&self) -> Result<Option<&Mmap>> {
+        match &self.place {
+            Place::Memory(_) => Ok(None),
+            Place::Disk { path, map } => self.map_at(path, map).map(Some),
+        }
+    }
+
+    fn map_at<'m>(&self, path: &Path, map: &'m OnceLock<Mmap>) -> Result<&'m Mmap> {
         if let Some(map) = map.get() {
             return Ok(map);
         }
@@ -194,6 +206,11 @@ fn read_exact_at(mut file: &fs::File, offset: u64, out: &mut [u8]) -> io::Result
     use std::io::{Read, Seek, SeekFrom};
     file.seek(SeekFrom::Start(offset))?;
     file.read_exact(out)
+}
+
+/// What the system says of itself in a file that has no length of its own, such as `/proc/self/smaps`.
+pub(crate) fn system_text(path: &str) -> Option<String> {
+    fs::read_to_string(path).ok()
 }
 
 /// The folder a model lies in: on disk, or made up of bytes for tests and fuzzing.

@@ -39,6 +39,12 @@ pub trait Kernel: Send + Sync {
         inherited!(self.report() or Vec::new())
     }
 
+    /// Tells what stored bytes are called, for reports: a matrix within them goes by that name. Nothing comes of it
+    /// but in kernels that have something to report.
+    fn label(&self, data: &[u8], name: &str) {
+        inherited!(self.label(data, name) or ())
+    }
+
     /// Widens stored blocks to f32; see [`quant::decode`].
     fn decode(&self, dtype: DType, raw: &[u8], out: &mut [f32]) -> Result<(), DecodeError> {
         inherited!(self.decode(dtype, raw, out) or quant::decode(dtype, raw, out))

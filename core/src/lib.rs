@@ -2,8 +2,8 @@
 //!
 //! - What files say: [`source`], [`bundle`], [`index`], [`metadata`], [`config`], [`dtype`], [`quant`].
 //! - What a model expects: [`architecture`], [`table`], [`axis`], [`decoder`].
-//! - What computes: [`kernel`], [`ops`], [`matrix`]; how far it may be off: [`tolerance`].
-
+//! - What computes: [`kernel`], [`ops`], [`matrix`]; how far it may be off: [`tolerance`]; on what: [`machine`],
+//!   [`paging`], [`parallel`].
 //! - What plugs in: [`registry`]; how a path is opened: [`open`]; why not: [`error`], [`finding`], [`foreign`].
 
 #![deny(unsafe_code)]
@@ -23,10 +23,12 @@ pub mod foreign;
 pub mod index;
 pub mod json;
 pub mod kernel;
+pub mod machine;
 pub mod matrix;
 pub mod metadata;
 pub mod open;
 pub mod ops;
+pub mod paging;
 pub mod parallel;
 pub mod quant;
 pub mod registry;

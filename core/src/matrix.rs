@@ -305,6 +305,14 @@ impl RowsBuf {
     }
 }
 
+/// Bytes as the f32 they hold, in the machine's own order. Panics unless they start and end at a whole number.
+pub fn floats_mut(bytes: &mut [u8]) -> &mut [f32] {
+    // SAFETY: any four bytes are an f32, and any f32 four bytes.
+    let (before, floats, after) = unsafe { bytes.align_to_mut::<f32>() };
+    assert!(before.is_empty() && after.is_empty(), "bytes that are no whole f32");
+    floats
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

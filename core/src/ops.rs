@@ -532,6 +532,7 @@ pub fn saturate(rounds: u64) -> u64 {
 }
 
 /// Reads every byte: see [`Kernel::sweep`](crate::kernel::Kernel::sweep).
+#[inline(always)]
 pub fn sweep(data: &[u8]) -> u64 {
     let (words, rest) = data.as_chunks::<8>();
     let sum = words.iter().fold(0u64, |sum, w| sum.wrapping_add(u64::from_ne_bytes(*w)));

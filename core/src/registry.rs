@@ -7,6 +7,31 @@ use crate::finding::{Code, CodeEntry};
 use crate::kernel::{Kernel, KernelPlugin, Make, Options, Precision};
 use crate::source::FormatPlugin;
 
+/// The wrapper that spreads a kernel over the cores.
+pub const SPREADER: &str = "rayon";
+
+/// What numbers are wanted for, which decides what the kernel named `auto` is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// To be compared: logits, traces, perplexity.
+    Exact,
+    /// To be had soon: generation, benchmarks.
+    Fast,
+}
+
+/// What a kernel is on this machine.
+#[derive(Clone, Debug)]
+pub struct Standing {
+    /// The kernel.
+    pub plugin: &'static KernelPlugin,
+    /// Why it cannot run here, if it cannot.
+    pub why_not: Option<String>,
+    /// Whether it is the leaf of `exact`, and so of `auto` where numbers are compared.
+    pub exact: bool,
+    /// Whether it is the leaf of `fast`, and so of `auto` where they are wanted soon.
+    pub fast: bool,
+}
+
 /// The plugins of a program: sorted by name, each name once, no kind empty.
 #[derive(Clone, Debug)]
 pub struct Registry {
@@ -85,16 +110,17 @@ impl Registry {
     /// A kernel by its specification.
     ///
     /// `exact` is the best leaf with f32 activations, `fast` the best leaf of all, both spread over the cores where
-    /// there is a wrapper for that (`rayon`). Otherwise names joined with `+`: wrappers, outermost first, then a leaf
-    /// or one of the two words: `verify+rayon+avx2`, `profile+exact`.
-    pub fn kernel(&self, spec: &str, options: &Options) -> Result<Box<dyn Kernel>> {
+    /// there is a wrapper for that (`rayon`); `auto` is the one of the two that suits the work. Otherwise names joined
+    /// with `+`: wrappers, outermost first, then a leaf or one of the three words: `verify+rayon+avx2`, `profile+exact`.
+    pub fn kernel(&self, spec: &str, work: Work, options: &Options) -> Result<Box<dyn Kernel>> {
         let (wrappers, last) = spec.rsplit_once('+').map_or(("", spec), |(w, l)| (w, l));
-        let mut kernel = match last {
-            "exact" | "fast" => self.spread(self.best_leaf(last == "fast", options)?, options),
-            name => self.leaf(name, options)?,
+        let mut kernel = match (last, work) {
+            ("exact", _) | ("auto", Work::Exact) => self.spread(self.best_leaf(false, options)?, options),
+            ("fast", _) | ("auto", Work::Fast) => self.spread(self.best_leaf(true, options)?, options),
+            (name, _) => self.leaf(name, options)?,
         };
-        for name in wrappers.rsplit('+').filter(|name| !name.is_empty()) {
-            let plugin = by_name("kernel", &self.kernels, name, |p| p.name)?;
+        for name in wrappers.rsplit('+').filter(|_| !wrappers.is_empty()) {
+            let plugin = self.kernel_named(name)?;
             let Make::Wrapper(make) = plugin.make else {
                 return Err(Error::Usage(format!(
                     "{name} in \"{spec}\" is no wrapper: it can only stand last"
@@ -107,11 +133,12 @@ impl Registry {
 
     /// A leaf on its own, or why it cannot run here.
     pub fn leaf(&self, name: &str, options: &Options) -> Result<Box<dyn Kernel>> {
-        let plugin = by_name("kernel", &self.kernels, name, |p| p.name)?;
+        let plugin = self.kernel_named(name)?;
         match plugin.make {
-            Make::Leaf(make) => {
-                make(options).map_err(|why| Error::Usage(format!("kernel {name} cannot run here: {why}")))
-            }
+            Make::Leaf(make) => make(options).map_err(|why| {
+                let usable = self.usable_leaves().map(|k| k.name).collect::<Vec<_>>().join(", ");
+                Error::Usage(format!("kernel {name} cannot run here: {why}; usable here: {usable}"))
+            }),
             Make::Wrapper(_) => Err(Error::Usage(format!(
                 "kernel {name} wraps another: write {name}+LEAF, such as {name}+exact"
             ))),
@@ -120,18 +147,50 @@ impl Registry {
 
     /// The leaf of highest rank that runs here; with rounded activations only if `fast`.
     pub fn best_leaf(&self, fast: bool, options: &Options) -> Result<Box<dyn Kernel>> {
-        let mut ranked: Vec<_> =
-            self.kernels.iter().filter(|k| fast || k.precision == Precision::Exact).collect();
-        ranked.sort_by_key(|k| std::cmp::Reverse(k.rank));
-        let made = ranked.iter().find_map(|k| match k.make {
-            Make::Leaf(make) => make(options).ok(),
-            Make::Wrapper(_) => None,
-        });
-        made.ok_or_else(|| Error::Usage("no kernel of this program runs on this machine".into()))
+        let best = self.best_plugin(fast).map(|k| self.leaf(k.name, options));
+        best.unwrap_or_else(|| Err(Error::Usage("no kernel of this program runs on this machine".into())))
+    }
+
+    /// Which leaf that is.
+    pub fn best_plugin(&self, fast: bool) -> Option<&'static KernelPlugin> {
+        let fit = self.usable_leaves().filter(|k| fast || k.precision == Precision::Exact);
+        // Of equal ranks the first by name.
+        fit.reduce(|best, k| if k.rank > best.rank { k } else { best })
+    }
+
+    /// The leaves that run here, by name.
+    pub fn usable_leaves(&self) -> impl Iterator<Item = &'static KernelPlugin> {
+        let leaves = self.kernels.iter().copied().filter(|k| matches!(k.make, Make::Leaf(_)));
+        leaves.filter(|k| k.why_not().is_none())
+    }
+
+    /// What each kernel is on this machine, by name.
+    pub fn standings(&self) -> Vec<Standing> {
+        let chosen = |fast: bool| self.best_plugin(fast).map(|k| k.name);
+        let (exact, fast) = (chosen(false), chosen(true));
+        let standing = |plugin: &&'static KernelPlugin| Standing {
+            plugin,
+            why_not: plugin.why_not(),
+            exact: exact == Some(plugin.name),
+            fast: fast == Some(plugin.name),
+        };
+        self.kernels.iter().map(standing).collect()
+    }
+
+    fn kernel_named(&self, name: &str) -> Result<&'static KernelPlugin> {
+        self.kernels.iter().copied().find(|k| k.name == name).ok_or_else(|| {
+            let known = self.standings().into_iter().map(|s| match (s.plugin.make, s.why_not) {
+                (Make::Wrapper(_), _) => format!("{}+…", s.plugin.name),
+                (Make::Leaf(_), None) => s.plugin.name.to_owned(),
+                (Make::Leaf(_), Some(_)) => format!("{} (not usable here)", s.plugin.name),
+            });
+            let known: Vec<String> = known.collect();
+            Error::Usage(format!("unknown kernel \"{name}\"; known: auto, exact, fast, {}", known.join(", ")))
+        })
     }
 
     fn spread(&self, leaf: Box<dyn Kernel>, options: &Options) -> Box<dyn Kernel> {
-        match self.kernels.iter().find(|k| k.name == "rayon").map(|k| k.make) {
+        match self.kernels.iter().find(|k| k.name == SPREADER).map(|k| k.make) {
             Some(Make::Wrapper(make)) => make(leaf, options),
             _ => leaf,
         }

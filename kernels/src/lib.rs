@@ -2,8 +2,12 @@
 //!
 //! A program that links this crate must name it (`use scantling_kernels as _;`), or the linker drops it.
 
+mod arm;
 mod exact;
+mod int8;
 mod parts;
+#[cfg(test)]
+mod primitives;
 mod profile;
 mod rayon;
 mod scalar;
@@ -11,8 +15,11 @@ mod simd;
 mod verify;
 mod x86;
 
+pub use arm::neon::NEON;
 pub use profile::PROFILE;
 pub use rayon::RAYON;
 pub use scalar::SCALAR;
 pub use verify::VERIFY;
 pub use x86::avx2::AVX2;
+pub use x86::avx2_int8::AVX2_INT8;
+pub use x86::avx512::AVX512;

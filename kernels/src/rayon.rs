@@ -108,11 +108,18 @@ fn cut_cols<'a>(x: RowsMut<'a>, widths: impl Iterator<Item = usize>) -> Vec<Rows
     cut.collect()
 }
 
-/// The part of an attention that some of the kv heads are.
-fn heads<'a>(how: Attending<'a>, kv: &Range<usize>) -> Attending<'a> {
+/// Some of the heads of an attention: query heads, and the kv heads that they look at.
+type Heads = (Range<usize>, Range<usize>);
+
+/// Whole kv heads, so that a thread reads only its own; if there are too few, parts of the groups that share one.
+fn cut_heads(how: &Attending<'_>, pieces: usize) -> Vec<Heads> {
     let group = how.heads / how.kv_heads;
-    let sinks = how.sinks.map(|s| &s[kv.start * group..kv.end * group]);
-    Attending { heads: group * kv.len(), kv_heads: kv.len(), sinks, ..how }
+    if how.kv_heads >= pieces {
+        return cuts(how.kv_heads, pieces, 1).into_iter().map(|kv| (times(&kv, group), kv)).collect();
+    }
+    let parts = cuts(group, pieces.div_ceil(how.kv_heads), 1);
+    let of_head = |g: usize| parts.iter().map(move |p| (g * group + p.start..g * group + p.end, g..g + 1));
+    (0..how.kv_heads).flat_map(of_head).collect()
 }
 
 fn times(range: &Range<usize>, width: usize) -> Range<usize> {
@@ -198,32 +205,32 @@ impl Kernel for Spread {
                 return kernel.rope(x, rotation);
             }
             let part = |angles: &[f32]| angles[times(&rows, rotation.half)].to_vec();
+            let Rotation { half, pairing, head, first, .. } = *rotation;
             let (cos, sin) = (part(&rotation.cos), part(&rotation.sin));
-            kernel.rope(x, &Rotation { cos, sin, ..rotation.clone() });
+            kernel.rope(x, &Rotation { cos, sin, half, pairing, head, first });
         });
     }
 
-    /// By kv heads, so that a thread reads only its own; by queries as well where the heads do not come out even.
+    /// By heads; by queries as well where the heads do not come out even.
     fn attention(&self, q: Rows<'_>, k: Matrix<'_>, v: Matrix<'_>, how: Attending<'_>, out: RowsMut<'_>) {
         let work = q.rows() * k.rows() * how.heads * (how.key + how.value);
         let Some(pool) = self.pool(work, FEW) else {
             return self.inner.attention(q, k, v, how, out);
         };
-        let group = how.heads / how.kv_heads;
-        let even = how.kv_heads.is_multiple_of(self.threads);
+        let parts = cut_heads(&how, self.threads);
+        let even = parts.len().is_multiple_of(self.threads) && how.kv_heads.is_multiple_of(parts.len());
         let rows = cuts(q.rows(), if even { 1 } else { 4 * self.threads }, 16);
-        let kv = cuts(how.kv_heads, self.threads, 1);
         let mut pieces = Vec::new();
         for (rows, out) in rows.iter().zip(cut_rows(out, &rows)) {
-            let widths = kv.iter().map(|kv| kv.len() * group * how.value);
-            pieces.extend(
-                kv.iter().zip(cut_cols(out, widths)).map(|(kv, out)| (rows.clone(), kv.clone(), out)),
-            );
+            let outs = cut_cols(out, parts.iter().map(|(heads, _)| heads.len() * how.value));
+            pieces.extend(parts.iter().zip(outs).map(|(part, out)| (rows.clone(), part, out)));
         }
-        self.each(pool, pieces, |kernel, (rows, kv, out)| {
-            let how = Attending { start: how.start + rows.start, ..heads(how, &kv) };
-            let q = q.rows_at(rows).cols_at(times(&kv, group * how.key));
-            kernel.attention(q, k.cols_at(times(&kv, how.key)), v.cols_at(times(&kv, how.value)), how, out);
+        self.each(pool, pieces, |kernel, (rows, (heads, kv), out)| {
+            let sinks = how.sinks.map(|s| &s[heads.clone()]);
+            let start = how.start + rows.start;
+            let how = Attending { heads: heads.len(), kv_heads: kv.len(), sinks, start, ..how };
+            let q = q.rows_at(rows).cols_at(times(heads, how.key));
+            kernel.attention(q, k.cols_at(times(kv, how.key)), v.cols_at(times(kv, how.value)), how, out);
         });
     }
 

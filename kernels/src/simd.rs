@@ -2,7 +2,9 @@
 //!
 //! A value of a type that implements [`Simd`] proves that the processor has the instructions: only the type's
 //! detector makes one. Primitives are inlined into the function that [`Simd::run`] enters, the one place where the
-//! instructions are switched on for the compiler; a loop called outside of it is right, but slow.
+//! instructions are switched on for the compiler; a loop called outside of it is right, but slow. So is one in a
+//! closure or in a function that is passed on: those are not inlined for sure, and what is not inlined has no
+//! vector instructions. Loops here are `for` loops, and functions that vary are methods of types ([`Op`]).
 
 /// Vectors of f32 of one width.
 pub(crate) trait Simd: Copy + Send + Sync + 'static {
@@ -98,9 +100,6 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
             }
         }
     }
-
-    /// Asks for a cache line that will be read soon. Any address will do.
-    fn prefetch(self, at: *const u8);
 
     /// Multiplies and adds on registers: see `Kernel::saturate`.
     #[inline(always)]

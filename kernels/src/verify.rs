@@ -7,7 +7,8 @@ use scantling_core::matrix::{Matrix, Rows, RowsBuf, RowsMut};
 use scantling_core::ops::{Activation, Attending, Linear, Rotation, Routing};
 use scantling_core::quant::{self, DecodeError};
 use scantling_core::tolerance::{self, Judgement};
-use std::sync::{Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Wraps any kernel; slow, since everything is computed twice and once in f64.
 pub const VERIFY: KernelPlugin = KernelPlugin {
@@ -30,12 +31,29 @@ struct Seen {
     ops: u64,
     missed: u64,
     first: Option<String>,
+    /// Where labelled bytes start and end, and their label.
+    labels: BTreeMap<usize, (usize, String)>,
+}
+
+impl Seen {
+    /// A matrix with its name, if its bytes were given one.
+    fn name(&self, w: Matrix<'_>) -> String {
+        let at = w.data().as_ptr().addr();
+        match self.labels.range(..=at).next_back() {
+            Some((_, (end, name))) if at < *end => format!("{name} ({w:?})"),
+            _ => format!("{w:?}"),
+        }
+    }
 }
 
 impl Verify {
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Notes what came of an op on `what`, whose output is so many columns wide.
-    fn note(&self, op: &str, what: impl Fn() -> String, cols: usize, judged: &Judgement) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+    fn note(&self, op: &str, what: impl Fn(&Seen) -> String, cols: usize, judged: &Judgement) {
+        let mut seen = self.seen();
         seen.ops += 1;
         if judged.pass {
             return;
@@ -45,7 +63,7 @@ impl Verify {
             let (row, col) = (worst.at / cols.max(1), worst.at % cols.max(1));
             seen.first = Some(format!(
                 "{op} of {}, the {}. op: row {row}, column {col} is {:e}, expected {:e}, may differ by {:.2e}",
-                what(),
+                what(&seen),
                 seen.ops,
                 worst.found,
                 worst.expected,
@@ -68,14 +86,14 @@ impl Verify {
         run(&Reference, expected.view_mut());
         let bounds = bounds(before.view(), expected.data());
         let judged = Judgement::of(copied(&mut x).data(), expected.data(), &bounds);
-        self.note(op, || format!("[{}, {}]", x.rows(), x.cols()), x.cols(), &judged);
+        self.note(op, |_| format!("[{}, {}]", x.rows(), x.cols()), x.cols(), &judged);
     }
 
     fn product(&self, op: &str, linear: Linear<'_>, x: Rows<'_>, mut out: RowsMut<'_>) {
         let expected = (&Reference as &dyn Kernel).project(linear, x);
         let bounds = tolerance::matmul(linear, x, self.inner.precision());
         let judged = Judgement::of(copied(&mut out).data(), expected.data(), &bounds);
-        let what = || format!("{:?} with {} rows", linear.weight, x.rows());
+        let what = |seen: &Seen| format!("{} with {} rows", seen.name(linear.weight), x.rows());
         self.note(op, what, out.cols(), &judged);
     }
 }
@@ -97,14 +115,20 @@ impl Kernel for Verify {
     }
 
     fn report(&self) -> Vec<String> {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let Seen { ops, missed, first } = &*seen;
+        let seen = self.seen();
+        let Seen { ops, missed, first, .. } = &*seen;
         let mut lines = vec![match first {
             None => format!("verify: {ops} ops, all within their bounds"),
             Some(first) => format!("verify: {missed} of {ops} ops beyond their bounds; first: {first}"),
         }];
         lines.extend(self.inner.report());
         lines
+    }
+
+    fn label(&self, data: &[u8], name: &str) {
+        let at = data.as_ptr().addr();
+        self.seen().labels.insert(at, (at + data.len(), name.to_owned()));
+        self.inner.label(data, name);
     }
 
     fn decode(&self, dtype: DType, raw: &[u8], out: &mut [f32]) -> Result<(), DecodeError> {
@@ -115,7 +139,7 @@ impl Kernel for Verify {
             // Both refused, or only one did.
             (same, _) => Judgement::equal(&[f32::from(u8::from(same))], &[1.0]),
         };
-        self.note("decode", || format!("{} bytes of {dtype}", raw.len()), out.len(), &judged);
+        self.note("decode", |_| format!("{} bytes of {dtype}", raw.len()), out.len(), &judged);
         result
     }
 
@@ -124,7 +148,7 @@ impl Kernel for Verify {
         if let Ok(row) = Matrix::new(dtype, 1, x.len(), w) {
             let expected = Reference.dot(dtype, w, x);
             let judged = Judgement::of(&[found], &[expected], &[tolerance::dot(row, x)]);
-            self.note("dot", || format!("{row:?}"), 1, &judged);
+            self.note("dot", |seen| seen.name(row), 1, &judged);
         }
         found
     }
@@ -143,7 +167,7 @@ impl Kernel for Verify {
         self.inner.embed(w, ids, out.reborrow());
         let expected = (&Reference as &dyn Kernel).embedded(w, ids);
         let judged = Judgement::equal(copied(&mut out).data(), expected.data());
-        self.note("embed", || format!("{w:?} for {} ids", ids.len()), out.cols(), &judged);
+        self.note("embed", |seen| format!("{} for {} ids", seen.name(w), ids.len()), out.cols(), &judged);
     }
 
     fn rms_norm(&self, x: RowsMut<'_>, weight: &[f32], eps: f32) {
@@ -166,7 +190,7 @@ impl Kernel for Verify {
         let expected = (&Reference as &dyn Kernel).attended(q, k, v, how);
         let bounds = tolerance::attention(q, k, v, how);
         let judged = Judgement::of(copied(&mut out).data(), expected.data(), &bounds);
-        let what = || format!("{} rows over {k:?} and {v:?}, {} heads", q.rows(), how.heads);
+        let what = |_: &Seen| format!("{} rows over {k:?} and {v:?}, {} heads", q.rows(), how.heads);
         self.note("attention", what, out.cols(), &judged);
     }
 
@@ -199,7 +223,7 @@ impl Kernel for Verify {
     fn route(&self, logits: Rows<'_>, how: Routing<'_>) -> Vec<(usize, f32)> {
         let found = self.inner.route(logits, how);
         let judged = tolerance::route(logits, how, &found);
-        self.note("route", || format!("[{}, {}]", logits.rows(), logits.cols()), how.used, &judged);
+        self.note("route", |_| format!("[{}, {}]", logits.rows(), logits.cols()), how.used, &judged);
         found
     }
 }

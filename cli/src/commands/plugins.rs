@@ -5,7 +5,6 @@ use crate::args::ListArgs;
 use crate::render::{json, text};
 use crate::terminal::Screen;
 use scantling_core::error::Result;
-use scantling_core::kernel::{Make, Precision};
 use scantling_core::registry::Registry;
 use std::fmt::{self, Write};
 
@@ -32,20 +31,7 @@ fn list(registry: &Registry, screen: &mut Screen<'_>) -> fmt::Result {
         detail(screen, "GGUF", plugin.gguf)?;
     }
     text::strong(screen, "kernels\n")?;
-    for plugin in registry.kernels() {
-        entry(screen, plugin.name, plugin.summary)?;
-        let usable = match plugin.why_not() {
-            None => "usable here".to_owned(),
-            Some(why) => format!("not usable here: {why}"),
-        };
-        let kind = match (plugin.make, plugin.precision) {
-            (Make::Wrapper(_), _) => "wraps any other",
-            (_, Precision::Exact) => "f32 activations",
-            (_, Precision::Quantised { .. }) => "activations in 8 bits",
-        };
-        detail(screen, "rank", &[format!("{}, {kind}, {usable}", plugin.rank)])?;
-    }
-    Ok(())
+    text::kernels::standings(screen, &registry.standings(), 2)
 }
 
 fn entry(screen: &mut Screen<'_>, name: &str, summary: &str) -> fmt::Result {

@@ -1,6 +1,7 @@
 //! Reports as characters: text for people, JSON, Markdown and SARIF for what reads those.
 
 pub mod json;
+pub mod kernel_check;
 pub mod listing;
 pub mod markdown;
 pub mod natural;

@@ -4,11 +4,15 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+/// Variables of its own that the program hears.
+const OWN: [&str; 5] =
+    ["SCANTLING_COLOR", "SCANTLING_ASCII", "SCANTLING_WIDTH", "SCANTLING_KERNEL", "SCANTLING_THREADS"];
+
 /// The program, with nothing in its environment that changes how it looks.
 pub fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_scantling"));
     let looks = ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS"];
-    for name in looks.into_iter().chain(["SCANTLING_COLOR", "SCANTLING_ASCII", "SCANTLING_WIDTH"]) {
+    for name in looks.into_iter().chain(OWN) {
         command.env_remove(name);
     }
     command

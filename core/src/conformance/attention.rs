@@ -38,7 +38,7 @@ const PLAIN: Shape = Shape {
 };
 
 /// First those that a quick run takes.
-const SHAPES: [Shape; 19] = [
+const SHAPES: [Shape; 21] = [
     PLAIN,
     Shape { heads: [6, 2], key: 64, value: 64, rows: 1, keys: 100, start: 99, ..PLAIN },
     Shape { key: 20, value: 12, rows: 4, keys: 33, start: 29, window: Some(7), ..PLAIN },
@@ -57,6 +57,8 @@ const SHAPES: [Shape; 19] = [
     Shape { rows: 2, keys: 5, start: 20, window: Some(4), sinks: true, ..PLAIN },
     Shape { rows: 3, keys: 9, start: 6, window: Some(1), ..PLAIN },
     Shape { heads: [9, 3], key: 3, value: 5, rows: 8, keys: 90, start: 82, sinks: true, ..PLAIN },
+    Shape { heads: [2, 1], rows: 1, keys: 1100, start: 1099, ..PLAIN },
+    Shape { heads: [2, 1], key: 64, value: 64, rows: 70, keys: 90, start: 20, ..PLAIN },
     Shape { heads: [12, 4], key: 64, value: 64, rows: 6, keys: 64, start: 58, softcap: Some(1.5), ..PLAIN },
 ];
 
@@ -134,18 +136,18 @@ fn in_pieces(
 ) {
     let group = how.heads / how.kv_heads;
     let mut rest = out.view_mut();
-    for g in 0..how.kv_heads {
-        let (heads, right) = rest.split_cols(group * how.value);
+    for h in 0..how.heads {
+        let (head, right) = rest.split_cols(how.value);
         rest = right;
-        let q = q.cols_at(g * group * how.key..(g + 1) * group * how.key);
-        let k = k.cols_at(g * how.key..(g + 1) * how.key);
-        let v = v.cols_at(g * how.value..(g + 1) * how.value);
-        let sinks = how.sinks.map(|s| &s[g * group..(g + 1) * group]);
-        let mut below = heads;
+        let q = q.cols_at(h * how.key..(h + 1) * how.key);
+        let at = |width: usize| h / group * width..(h / group + 1) * width;
+        let (k, v) = (k.cols_at(at(how.key)), v.cols_at(at(how.value)));
+        let sinks = how.sinks.map(|s| &s[h..h + 1]);
+        let mut below = head;
         for t in 0..q.rows() {
             let (row, others) = below.split_rows(1);
             below = others;
-            let how = Attending { heads: group, kv_heads: 1, start: how.start + t, sinks, ..how };
+            let how = Attending { heads: 1, kv_heads: 1, start: how.start + t, sinks, ..how };
             kernel.attention(q.rows_at(t..t + 1), k, v, how, row);
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! A case is one op on one input: generated here ([`generated`]: every element type, odd shapes, unaligned starts,
 //! windows of something wider, several seeds), or with a matrix of someone's own ([`given()`]). The bounds are those of
-//! [`tolerance`]. Outputs lie between numbers that may not be touched, inputs between ones that poison what
+//! [`tolerance`](crate::tolerance). Outputs lie between numbers that may not be touched, inputs between ones that poison what
 //! reads them.
 
 mod attention;
@@ -143,6 +143,17 @@ pub fn given<'a>(name: &'a str, matrix: Matrix<'a>, scale: Scale) -> Vec<Case<'a
     let mut cases = products::of_matrix(matrix, scale);
     cases.iter_mut().for_each(|case| case.tensor = Some(name));
     cases
+}
+
+/// So many blocks of an element type that can be decoded, of random codes and sane values: sums of their products
+/// stay finite. The same for the same seed.
+pub fn blocks(dtype: DType, count: usize, seed: u64) -> Vec<u8> {
+    Pool::new(dtype, seed).draw(count, &mut random(seed, &[count]))
+}
+
+/// So many bell-shaped numbers around 0, of a standard deviation of 1: activations. The same for the same seed.
+pub fn normals(count: usize, seed: u64) -> Vec<f32> {
+    random(seed, &[count, 1]).normals(count)
 }
 
 /// Runs one case. A kernel that panics fails it.

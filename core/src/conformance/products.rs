@@ -3,7 +3,7 @@
 use super::data::{Placed, Pool, Random, Weights};
 use super::{Case, Judged, Outcome, Scale, random};
 use crate::dtype::DType;
-use crate::kernel::{Kernel, Reference};
+use crate::kernel::{Kernel, Precision, Reference};
 use crate::matrix::{Matrix, RowsBuf};
 use crate::ops::Linear;
 use crate::quant;
@@ -21,7 +21,9 @@ const BLOCKS: [usize; 6] = [3, 1, 2, 4, 5, 9];
 /// Cases of one element type.
 pub(super) fn of_type(pool: &Arc<Pool>, scale: Scale, seed: u64) -> Vec<Case<'static>> {
     let dtype = pool.dtype;
-    let mut cases: Vec<_> = (0..scale.of(1, 4)).map(|i| decode(dtype, 1 + 15 * i, seed)).collect();
+    let many = 1 + 700 / dtype.block_values();
+    let mut cases: Vec<_> =
+        scale.some(&[many, 1, 7, 4 * many], 1).iter().map(|n| decode(dtype, *n, seed)).collect();
     // A complex number is two values: there is no product with it.
     if dtype.block_values() != dtype.block_elements() {
         return cases;
@@ -33,6 +35,12 @@ pub(super) fn of_type(pool: &Arc<Pool>, scale: Scale, seed: u64) -> Vec<Case<'st
     shapes.extend(scale.some(&OUTPUTS, 5).iter().map(|o| [1 + 4 * (o % 2), *o, widths[1]]));
     shapes.extend(widths.iter().map(|n| [1, 5, *n]));
     shapes.extend(widths.iter().map(|n| [scale.of(4, 9), 6, *n]));
+    if seed == 0 {
+        // Longer than what kernels keep of a row at once, and more rows than they take at once.
+        let long = 1100 / dtype.block_elements() + 1;
+        shapes.extend([[1, 5, long], [scale.of(5, 70), scale.of(3, 19), long]]);
+        cases.push(pieces(pool, [scale.of(16, 70), scale.of(34, 70), widths[1]], seed));
+    }
     for (i, shape) in shapes.into_iter().enumerate() {
         cases.push(matmul(pool, shape, seed + 1000 * i as u64));
     }
@@ -43,6 +51,7 @@ pub(super) fn of_type(pool: &Arc<Pool>, scale: Scale, seed: u64) -> Vec<Case<'st
         cases.push(pieces(pool, shape, seed));
         cases.push(matmuls(pool, shape, seed));
     }
+    cases.push(poisoned(pool, [2, 3, widths[0]], seed));
     cases.push(embed(pool, [7, 5, widths[0]], seed));
     cases.push(embed(pool, [0, 3, widths[1]], seed));
     cases
@@ -146,6 +155,23 @@ fn product(kernel: &dyn Kernel, linear: Linear<'_>, x: &Placed, random: &mut Ran
     out.judge(expected.data(), &tolerance::matmul(linear, x.view(), kernel.precision()))
 }
 
+/// A number that is none makes none of all outputs of its row, and of no other's. What rounding to integers makes of
+/// it is not defined.
+fn poisoned(pool: &Arc<Pool>, [m, rows, blocks]: [usize; 3], seed: u64) -> Case<'static> {
+    let (pool, cols) = (Arc::clone(pool), blocks * pool.dtype.block_elements());
+    let shape = format!("{m}×{cols} · [{rows}, {cols}]ᵀ with a NaN");
+    Case::new("matmul", Some(pool.dtype), shape, move |kernel| {
+        if kernel.precision() != Precision::Exact {
+            return Ok(Judged { judgement: Judgement::equal(&[], &[]), cols: 1 });
+        }
+        let mut random = random(seed, &[pool.dtype as usize, m, rows, blocks, 7]);
+        let w = Weights::new(&pool, rows, blocks, &mut random);
+        let mut x = Placed::normal(m, cols, &mut random);
+        x.view_mut().row(m - 1)[cols - 1] = f32::NAN;
+        product(kernel, Linear::plain(w.view()), &x, &mut random)
+    })
+}
+
 /// An output has the same bits whichever rows of the matrix stand beside its own: what lets a wrapper cut outputs.
 fn pieces(pool: &Arc<Pool>, [m, rows, blocks]: [usize; 3], seed: u64) -> Case<'static> {
     let (pool, cols) = (Arc::clone(pool), blocks * pool.dtype.block_elements());
@@ -198,8 +224,13 @@ fn matmuls(pool: &Arc<Pool>, [m, rows, blocks]: [usize; 3], seed: u64) -> Case<'
             kernel.matmul(*linear, x.view(), alone.view_mut());
             together.same(&alone, &format!("in a product alone (matrix {i})"))?;
         }
-        let expected = (&Reference as &dyn Kernel).project(linears[0], x.view());
-        together[0].judge(expected.data(), &tolerance::matmul(linears[0], x.view(), kernel.precision()))
+        let (mut found, mut expected, mut bounds) = (Vec::new(), Vec::new(), Vec::new());
+        for (linear, together) in linears.iter().zip(&together) {
+            found.extend(together.values());
+            expected.extend_from_slice((&Reference as &dyn Kernel).project(*linear, x.view()).data());
+            bounds.extend(tolerance::matmul(*linear, x.view(), kernel.precision()));
+        }
+        Ok(Judged { judgement: Judgement::of(&found, &expected, &bounds), cols: rows })
     })
 }
 

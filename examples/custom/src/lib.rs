@@ -5,6 +5,8 @@
 
 mod toymlp;
 mod toytensors;
+mod widedot;
 
 pub use toymlp::TOYMLP;
 pub use toytensors::TOYTENSORS;
+pub use widedot::WIDEDOT;

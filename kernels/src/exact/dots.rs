@@ -4,36 +4,47 @@
 use super::widen::Widen;
 use crate::simd::{Op, Simd};
 use scantling_core::dtype::DType;
-use scantling_core::matrix::{Rows, RowsMut};
+use scantling_core::matrix::{Matrix, Rows, RowsMut};
 use scantling_core::ops::Linear;
 use scantling_core::quant;
 
-/// Bytes ahead of what is being read that memory is asked for.
-const AHEAD: usize = 4096;
 /// More lanes than any vector has.
-const LANES: usize = 64;
+pub(super) const LANES: usize = 64;
 
 /// A row of weights as it is read: vector by vector.
-trait Stored<S: Simd> {
+pub(super) trait Stored<S: Simd> {
+    /// Many rows.
+    type Stack<'a>: Copy;
     /// A row.
-    type Row: ?Sized;
+    type Row: ?Sized + 'static;
     /// What becomes one vector.
     type Raw;
+    /// One of many rows.
+    fn row<'a>(stack: Self::Stack<'a>, row: usize) -> &'a Self::Row;
     /// The whole vectors of a row.
     fn vectors(row: &Self::Row) -> &[Self::Raw];
     /// Widens one.
     fn load(s: S, raw: &Self::Raw) -> S::F;
-    /// The numbers from `from` on, widened, and zeros behind them.
+    /// The numbers from `from` on, fewer than a vector holds, widened, and zeros behind them.
     fn tail(row: &Self::Row, from: usize) -> [f32; LANES];
 }
 
 macro_rules! stored {
     ($name:ident, $dtype:ident, $bytes:literal, $raw:ident, $vectors:ident, $load:ident) => {
-        struct $name;
+        pub(super) struct $name;
 
         impl<S: Simd> Stored<S> for $name {
+            type Stack<'a> = Matrix<'a>;
             type Row = [u8];
             type Raw = S::$raw;
+
+            #[inline(always)]
+            fn row<'a>(stack: Matrix<'a>, row: usize) -> &'a [u8]
+            where
+                'a: 'a, // as in the trait, where the lifetime shows in an associated type only
+            {
+                stack.row(row)
+            }
 
             #[inline(always)]
             fn vectors(row: &[u8]) -> &[S::$raw] {
@@ -61,11 +72,20 @@ stored!(Half, F16, 2, Pairs, pairs, load_f16);
 stored!(Brain, BF16, 2, Pairs, pairs, load_bf16);
 
 /// A row that has been widened already.
-struct Widened;
+pub(super) struct Widened;
 
 impl<S: Simd> Stored<S> for Widened {
+    type Stack<'a> = Rows<'a>;
     type Row = [f32];
     type Raw = S::Floats;
+
+    #[inline(always)]
+    fn row<'a>(stack: Rows<'a>, row: usize) -> &'a [f32]
+    where
+        'a: 'a,
+    {
+        stack.row(row)
+    }
 
     #[inline(always)]
     fn vectors(row: &[f32]) -> &[S::Floats] {
@@ -89,7 +109,7 @@ impl<S: Simd> Stored<S> for Widened {
 /// `[r][m]` = Σ w[r]·x[m]. The sums of each pair are taken in the same order for any `R` and `M`: over vectors with
 /// `U` running sums in turn, then over the rest of the row, then over lanes.
 #[inline(always)]
-fn dots<S: Simd, W: Stored<S>, const R: usize, const M: usize, const U: usize>(
+pub(super) fn dots<S: Simd, W: Stored<S>, const R: usize, const M: usize, const U: usize>(
     s: S,
     w: [&W::Row; R],
     x: [&[f32]; M],
@@ -124,9 +144,6 @@ fn step<S: Simd, W: Stored<S>, const R: usize, const M: usize>(
         *x = s.load(&input[i]);
     }
     for (row, sums) in rows.iter().zip(sums) {
-        if M == 1 {
-            s.prefetch((&raw const row[i]).cast::<u8>().wrapping_add(AHEAD));
-        }
         let w = W::load(s, &row[i]);
         for (x, sum) in x.iter().zip(sums) {
             *sum = s.fma(w, *x, *sum);
@@ -215,20 +232,27 @@ impl Op for Few<'_> {
 impl Few<'_> {
     /// Weights that are read where they lie.
     #[inline(always)]
-    fn in_place<S: Simd, W: Stored<S, Row = [u8]>>(mut self, s: S) {
-        let w = self.linear.weight;
-        // With one row of activations it is memory that limits: more streams at once. With more it is arithmetic.
-        let group = if self.x.rows() == 1 { 4 } else { 2 };
-        let mut o = 0;
-        while o + group <= w.rows() {
-            if group == 4 {
-                self.rows::<S, W, 4>(s, o, std::array::from_fn(|r| w.row(o + r)));
-            } else {
-                self.rows::<S, W, 2>(s, o, std::array::from_fn(|r| w.row(o + r)));
+    fn in_place<S: Simd, W: for<'w> Stored<S, Stack<'w> = Matrix<'w>>>(mut self, s: S) {
+        let rows = self.linear.weight.rows();
+        if self.x.rows() > 1 {
+            let pairs = rows / 2 * 2;
+            for o in (0..pairs).step_by(2) {
+                self.rows::<S, W, 2>(s, [o, o + 1]);
             }
-            o += group;
+            for o in pairs..rows {
+                self.rows::<S, W, 1>(s, [o]);
+            }
+            return;
         }
-        (o..w.rows()).for_each(|o| self.rows::<S, W, 1>(s, o, [w.row(o)]));
+        // With one row of activations it is memory that limits: it is read fastest as a few long streams that lie
+        // far apart.
+        let quarter = rows / 4;
+        for o in 0..quarter {
+            self.rows::<S, W, 4>(s, [o, o + quarter, o + 2 * quarter, o + 3 * quarter]);
+        }
+        for o in 4 * quarter..rows {
+            self.rows::<S, W, 1>(s, [o]);
+        }
     }
 
     /// Weights that are widened first, two rows at a time.
@@ -242,46 +266,68 @@ impl Few<'_> {
             Widen { dtype: w.dtype(), raw: w.row(o), out: &mut *first }.call(s);
             if o + 1 < w.rows() {
                 Widen { dtype: w.dtype(), raw: w.row(o + 1), out: &mut *second }.call(s);
-                self.rows::<S, Widened, 2>(s, o, [&*first, &*second]);
+                self.multiply::<S, Widened, 2>(s, [o, o + 1], [&*first, &*second]);
             } else {
-                self.rows::<S, Widened, 1>(s, o, [&*first]);
+                self.multiply::<S, Widened, 1>(s, [o], [&*first]);
             }
             o += 2;
         }
     }
 
-    /// `R` rows of weights, the outputs from `o` on, with all rows of activations.
+    /// Some rows of weights where they lie.
     #[inline(always)]
-    fn rows<S: Simd, W: Stored<S>, const R: usize>(&mut self, s: S, o: usize, w: [&W::Row; R]) {
+    fn rows<S: Simd, W: for<'w> Stored<S, Stack<'w> = Matrix<'w>>, const R: usize>(
+        &mut self,
+        s: S,
+        outputs: [usize; R],
+    ) {
+        let weight = self.linear.weight;
+        let mut w = [W::row(weight, 0); R];
+        for (w, o) in w.iter_mut().zip(outputs) {
+            *w = W::row(weight, o);
+        }
+        self.multiply::<S, W, R>(s, outputs, w);
+    }
+
+    /// Some rows of weights, and the outputs that they make, with all rows of activations.
+    #[inline(always)]
+    fn multiply<S: Simd, W: Stored<S>, const R: usize>(
+        &mut self,
+        s: S,
+        outputs: [usize; R],
+        w: [&W::Row; R],
+    ) {
         let count = self.x.rows();
         if count == 1 {
             let sums = dots::<S, W, R, 1, 2>(s, w, [self.x.row(0)]);
-            return self.put(o, 0, sums);
+            return self.put(outputs, 0, sums);
         }
         let mut m = 0;
         while m + 4 <= count {
-            let x = std::array::from_fn(|i| self.x.row(m + i));
+            let x = [self.x.row(m), self.x.row(m + 1), self.x.row(m + 2), self.x.row(m + 3)];
             let sums = dots::<S, W, R, 4, 1>(s, w, x);
-            self.put(o, m, sums);
+            self.put(outputs, m, sums);
             m += 4;
         }
         if m + 2 <= count {
             let sums = dots::<S, W, R, 2, 2>(s, w, [self.x.row(m), self.x.row(m + 1)]);
-            self.put(o, m, sums);
+            self.put(outputs, m, sums);
             m += 2;
         }
         if m < count {
             let sums = dots::<S, W, R, 1, 2>(s, w, [self.x.row(m)]);
-            self.put(o, m, sums);
+            self.put(outputs, m, sums);
         }
     }
 
     #[inline(always)]
-    fn put<const R: usize, const M: usize>(&mut self, o: usize, m: usize, sums: [[f32; M]; R]) {
-        for i in 0..M {
-            let out = &mut self.out.row(m + i)[o..o + R];
-            out.iter_mut().zip(&sums).for_each(|(y, sums)| *y = sums[i]);
-            self.linear.finish(o, out);
+    fn put<const R: usize, const M: usize>(&mut self, outputs: [usize; R], m: usize, sums: [[f32; M]; R]) {
+        for (o, sums) in outputs.into_iter().zip(sums) {
+            for (i, sum) in sums.into_iter().enumerate() {
+                let y = &mut self.out.row(m + i)[o..=o];
+                y[0] = sum;
+                self.linear.finish(o, y);
+            }
         }
     }
 }

@@ -9,6 +9,7 @@ mod gates;
 mod maths;
 mod norms;
 mod panels;
+mod pointwise;
 mod widen;
 
 use crate::simd::{Op, Simd};
@@ -101,18 +102,22 @@ impl<S: Simd> Kernel for Exact<S> {
         self.simd.run(Saturate(rounds))
     }
 
+    /// As four streams that lie far apart, as products with one row of activations read their weights.
     fn sweep(&self, data: &[u8]) -> u64 {
         struct Sweep<'a>(&'a [u8]);
         impl Op for Sweep<'_> {
             type Out = u64;
             #[inline(always)]
-            fn call<S: Simd>(self, s: S) -> u64 {
-                self.0.chunks(4096).fold(0u64, |sum, page| {
-                    (0..page.len())
-                        .step_by(64)
-                        .for_each(|at| s.prefetch(page.as_ptr().wrapping_add(4096 + at)));
-                    sum.wrapping_add(ops::sweep(page))
-                })
+            fn call<S: Simd>(self, _: S) -> u64 {
+                let quarter = self.0.len() / 4 / 512 * 512;
+                let (streams, rest) = self.0.split_at(4 * quarter);
+                let mut sum = ops::sweep(rest);
+                for at in (0..quarter).step_by(512) {
+                    for stream in 0..4 {
+                        sum = sum.wrapping_add(ops::sweep(&streams[stream * quarter + at..][..512]));
+                    }
+                }
+                sum
             }
         }
         self.simd.run(Sweep(data))

@@ -20,12 +20,12 @@ pub const AVX2: KernelPlugin = KernelPlugin {
 inventory::submit! { AVX2 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn make(_options: &Options) -> Result<Box<dyn Kernel>, String> {
+pub(super) fn make(_options: &Options) -> Result<Box<dyn Kernel>, String> {
     Err("it is made of instructions of x86-64".to_owned())
 }
 
 #[cfg(target_arch = "x86_64")]
-fn make(_options: &Options) -> Result<Box<dyn Kernel>, String> {
+pub(super) fn make(_options: &Options) -> Result<Box<dyn Kernel>, String> {
     Ok(Box::new(Exact::new(AVX2.name, Avx2::detect()?)))
 }
 
@@ -269,11 +269,5 @@ impl Simd for Avx2 {
             };
             self.store(column, to[c * to_stride..].first_chunk_mut().expect("eight columns of eight"));
         }
-    }
-
-    #[inline(always)]
-    fn prefetch(self, at: *const u8) {
-        // SAFETY: a hint, which reads nothing and cannot fault at any address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
     }
 }

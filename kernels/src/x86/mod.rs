@@ -1,3 +1,7 @@
 //! x86-64. On other processors the leaves are registered all the same, and say why they cannot run.
 
 pub(crate) mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx2_dot8;
+pub(crate) mod avx2_int8;
+pub(crate) mod avx512;

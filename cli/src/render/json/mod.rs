@@ -1,7 +1,10 @@
 //! JSON for programs. The form is told by `docs/report.schema.json`; a change that breaks a reader gets a new
 //! `schema_version`.
 
+pub mod bench;
 mod emitter;
+pub mod kernel_check;
+pub mod kernels;
 mod parts;
 
 pub use emitter::Emitter;
@@ -131,17 +134,7 @@ pub fn plugins(screen: &mut Screen<'_>, registry: &Registry) {
         })
     });
     out.put_all("architectures", architectures);
-    let kernels = registry.kernels().iter().map(|p| {
-        let why_not = p.why_not();
-        json!({
-            "name": p.name,
-            "summary": p.summary,
-            "rank": p.rank,
-            "usable": why_not.is_none(),
-            "why_not": why_not,
-        })
-    });
-    out.put_all("kernels", kernels);
+    out.put_all("kernels", registry.standings().iter().map(kernels::standing));
     out.finish();
 }
 

@@ -1,11 +1,15 @@
 //! Text for people.
 
+pub mod bench;
 mod dimensions;
 mod errors;
 mod file;
 mod findings;
+pub mod kernel_check;
+pub mod kernels;
 mod listing;
 mod metadata;
+pub mod table;
 mod tensors;
 mod verdict;
 

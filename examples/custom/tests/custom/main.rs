@@ -4,6 +4,7 @@
 use custom as _;
 use scantling_cli as _;
 
+mod kernel;
 mod model;
 mod plugins;
 mod program;

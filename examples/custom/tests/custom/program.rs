@@ -17,11 +17,11 @@ fn on_model(command: &str, name: &str, weights: &[u8]) -> (String, i32) {
 }
 
 #[test]
-fn plugins_lists_both_beside_the_programs_own() {
+fn plugins_lists_all_beside_the_programs_own() {
     let output = custom(&["plugins"]);
     let printed = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{printed}");
-    for name in ["toytensors", "toymlp", "safetensors", "gguf", "qwen3", "scalar"] {
+    for name in ["toytensors", "toymlp", "widedot", "safetensors", "gguf", "qwen3", "scalar"] {
         assert!(printed.contains(name), "{name} is not in\n{printed}");
     }
 }

@@ -1,0 +1,120 @@
+//! What a check of kernels found, summed up for showing.
+
+use scantling_core::conformance::Row;
+use scantling_core::dtype::DType;
+
+/// A check of several kernels.
+pub struct Checked {
+    /// The kernels, as they were named.
+    pub kernels: Vec<KernelChecked>,
+    /// How many tensors of a model were tried, of how many.
+    pub tensors: Option<(usize, usize)>,
+}
+
+/// All cases of one kernel.
+pub struct KernelChecked {
+    /// Its name, wrappers and all.
+    pub name: String,
+    /// Threads it ran on.
+    pub threads: usize,
+    /// One row for each case.
+    pub rows: Vec<Row>,
+    /// What the kernel had to say.
+    pub report: Vec<String>,
+}
+
+impl Checked {
+    /// Cases that missed, of all kernels.
+    pub fn failed(&self) -> usize {
+        self.kernels.iter().map(|k| k.misses().count()).sum()
+    }
+}
+
+impl KernelChecked {
+    /// Cases that missed.
+    pub fn misses(&self) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(|row| !row.pass)
+    }
+
+    /// The cases of each op, and of each element type if they are told apart; in the order the ops came.
+    pub fn sums(&self, by_type: bool) -> Vec<Sum<'_>> {
+        let mut sums: Vec<Sum<'_>> = Vec::new();
+        for row in &self.rows {
+            let dtype = row.dtype.filter(|_| by_type);
+            match sums.iter_mut().find(|s| s.op == row.op && s.dtype == dtype) {
+                Some(sum) => sum.add(row),
+                None => {
+                    let (op, dtypes) = (row.op, Vec::new());
+                    let mut sum = Sum {
+                        op,
+                        dtype,
+                        dtypes,
+                        cases: 0,
+                        failed: 0,
+                        max_abs: 0.0,
+                        max_rel: 0.0,
+                        worst: row,
+                    };
+                    sum.add(row);
+                    sums.push(sum);
+                }
+            }
+        }
+        let order: Vec<&str> = sums.iter().map(|s| s.op).collect();
+        sums.sort_by_key(|s| (order.iter().position(|op| *op == s.op), s.dtype));
+        sums
+    }
+}
+
+/// Some cases of one kernel.
+pub struct Sum<'r> {
+    /// The op.
+    pub op: &'static str,
+    /// The element type, if they are told apart.
+    pub dtype: Option<DType>,
+    /// The element types that occur.
+    pub dtypes: Vec<DType>,
+    /// How many.
+    pub cases: usize,
+    /// How many missed.
+    pub failed: usize,
+    /// Largest difference of all.
+    pub max_abs: f64,
+    /// The same as a share of the largest number expected.
+    pub max_rel: f64,
+    /// The case nearest to its bound, or furthest beyond it.
+    pub worst: &'r Row,
+}
+
+impl<'r> Sum<'r> {
+    fn add(&mut self, row: &'r Row) {
+        self.cases = self.cases.saturating_add(1);
+        self.failed = self.failed.saturating_add(usize::from(!row.pass));
+        self.max_abs = larger(self.max_abs, row.max_abs);
+        self.max_rel = larger(self.max_rel, row.max_rel);
+        self.dtypes.extend(row.dtype.filter(|d| !self.dtypes.contains(d)));
+        let rank = |row: &Row| (!row.pass, used(row));
+        if rank(row).partial_cmp(&rank(self.worst)) == Some(std::cmp::Ordering::Greater) {
+            self.worst = row;
+        }
+    }
+}
+
+/// What is no number is larger than any.
+fn larger(a: f64, b: f64) -> f64 {
+    if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) }
+}
+
+/// The share of its bound that the worst element of a case takes; infinite where nothing but equality will do, and
+/// where the case went wrong otherwise.
+pub fn used(row: &Row) -> f64 {
+    let Some(worst) = row.worst.filter(|_| row.fault.is_none()) else {
+        return if row.pass { 0.0 } else { f64::INFINITY };
+    };
+    let error = (f64::from(worst.found) - f64::from(worst.expected)).abs();
+    match error / row.bound {
+        _ if row.pass && (error == 0.0 || !error.is_finite()) => 0.0,
+        share if share.is_nan() => f64::INFINITY,
+        share => share,
+    }
+}

@@ -1,0 +1,107 @@
+//! A check of kernels as tables.
+
+use super::table::Table;
+use super::{GOOD, hanging, severity_style, strong};
+use crate::render::kernel_check::{Checked, KernelChecked, Sum, used};
+use crate::render::words::{plural, thousands};
+use crate::terminal::Screen;
+use scantling_core::dtype::DType;
+use scantling_core::finding::Severity;
+use std::fmt::{self, Write};
+
+/// Misses of one op that are told one by one.
+const MISSES: usize = 3;
+
+/// A table for each kernel, then what missed.
+pub fn check(screen: &mut Screen<'_>, checked: &Checked, full: bool) -> fmt::Result {
+    if let Some((tried, all)) = checked.tensors {
+        let (tried, all) = (thousands(tried as u64), plural(all, "tensor"));
+        writeln!(
+            screen,
+            "tried {tried} of {all}: the first and last of each role, element type and shape\n"
+        )?;
+    }
+    for kernel in &checked.kernels {
+        let misses = kernel.misses().count();
+        let (style, mark) =
+            if misses == 0 { (GOOD, "✓") } else { (severity_style(Severity::Error), "✗") };
+        screen.paint(style, mark)?;
+        write!(screen, " ")?;
+        strong(screen, &kernel.name)?;
+        let threads = plural(kernel.threads, "thread");
+        let cases = plural(kernel.rows.len(), "case");
+        match misses {
+            0 => writeln!(screen, "  {threads}, {cases}, all within their bounds")?,
+            n => writeln!(screen, "  {threads}, {cases}, {} outside their bounds", thousands(n as u64))?,
+        }
+        table(kernel, full).write(screen, 2)?;
+        told(screen, kernel, full)?;
+        for line in &kernel.report {
+            write!(screen, "  ")?;
+            hanging(screen, line, 2, 4)?;
+        }
+        writeln!(screen)?;
+    }
+    match checked.failed() {
+        0 => writeln!(screen, "every kernel computes what the ops mean"),
+        n => writeln!(screen, "{} outside their bounds", plural(n, "case")),
+    }
+}
+
+fn table(kernel: &KernelChecked, full: bool) -> Table {
+    let heads = ["OP", "TYPE", ">CASES", ">MISSED", ">MAX ABS", ">MAX REL", ">BOUND", ">USED", ""];
+    let mut table = Table::new(&heads);
+    for sum in kernel.sums(full) {
+        table.row([
+            sum.op.to_owned(),
+            types(&sum),
+            thousands(sum.cases as u64),
+            if sum.failed == 0 { String::new() } else { thousands(sum.failed as u64) },
+            number(sum.max_abs),
+            number(sum.max_rel),
+            number(sum.worst.bound),
+            share(used(sum.worst)),
+            if sum.failed == 0 { "pass" } else { "FAIL" }.to_owned(),
+        ]);
+    }
+    table
+}
+
+fn types(sum: &Sum<'_>) -> String {
+    match (sum.dtypes.as_slice(), sum.worst.dtype) {
+        ([], _) => String::new(),
+        ([one], _) => one.to_string(),
+        (several, worst) => {
+            let worst = worst.map_or("", DType::name);
+            format!("{}, worst {worst}", plural(several.len(), "type"))
+        }
+    }
+}
+
+fn number(x: f64) -> String {
+    if x == 0.0 { "0".to_owned() } else { format!("{x:.1e}") }
+}
+
+fn share(x: f64) -> String {
+    if x.is_finite() { format!("{:.0}%", x * 100.0) } else { String::new() }
+}
+
+/// What missed: some of each op, with the element that is furthest out.
+fn told(screen: &mut Screen<'_>, kernel: &KernelChecked, full: bool) -> fmt::Result {
+    for sum in kernel.sums(false).iter().filter(|s| s.failed > 0) {
+        let shown = if full { usize::MAX } else { MISSES };
+        for row in kernel.misses().filter(|r| r.op == sum.op).take(shown) {
+            write!(screen, "  ")?;
+            hanging(screen, &row.to_string(), 2, 4)?;
+        }
+        if sum.failed > shown {
+            writeln!(
+                screen,
+                "  … and {} more of {} (--full shows all)",
+                sum.failed.saturating_sub(shown),
+                sum.op
+            )?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! Tables whose columns are as wide as what stands in them.
+
+use super::FAINT;
+use crate::render::words::columns;
+use crate::terminal::Screen;
+use std::fmt::{self, Write};
+
+/// Which edge of its column a cell stands at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Align {
+    /// Words.
+    Left,
+    /// Numbers.
+    Right,
+}
+
+/// Rows under headings.
+pub struct Table {
+    heads: Vec<(&'static str, Align)>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// With these columns; a heading that starts with `>` is that of a column of numbers.
+    pub fn new(heads: &[&'static str]) -> Table {
+        let split = |head: &&'static str| match head.strip_prefix('>') {
+            Some(head) => (head, Align::Right),
+            None => (*head, Align::Left),
+        };
+        Table { heads: heads.iter().map(split).collect(), rows: Vec::new() }
+    }
+
+    /// One row more.
+    pub fn row<const N: usize>(&mut self, cells: [String; N]) {
+        self.rows.push(cells.into());
+    }
+
+    /// Writes it all, so many columns in.
+    pub fn write(&self, screen: &mut Screen<'_>, indent: usize) -> fmt::Result {
+        let widest = |i: usize, head: &str| {
+            let cells = self.rows.iter().filter_map(|row| row.get(i)).map(|cell| columns(cell));
+            cells.max().unwrap_or(0).max(columns(head))
+        };
+        let widths: Vec<usize> =
+            self.heads.iter().enumerate().map(|(i, (head, _))| widest(i, head)).collect();
+        let heads: Vec<String> = self.heads.iter().map(|(head, _)| (*head).to_owned()).collect();
+        screen.paint(FAINT, &self.line(&heads, &widths, indent))?;
+        writeln!(screen)?;
+        for row in &self.rows {
+            writeln!(screen, "{}", self.line(row, &widths, indent))?;
+        }
+        Ok(())
+    }
+
+    fn line(&self, cells: &[String], widths: &[usize], indent: usize) -> String {
+        let mut line = " ".repeat(indent);
+        for ((cell, width), (_, align)) in cells.iter().zip(widths).zip(&self.heads) {
+            let gap = " ".repeat(width.saturating_sub(columns(cell)));
+            match align {
+                Align::Left => line += &format!("{cell}{gap}  "),
+                Align::Right => line += &format!("{gap}{cell}  "),
+            }
+        }
+        line.truncate(line.trim_end().len());
+        line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::terminal::Look;
+
+    #[test]
+    fn columns_line_up() {
+        let mut table = Table::new(&["NAME", ">N", "REST"]);
+        table.row(["a".into(), "1".into(), "x".into()]);
+        table.row(["longer".into(), "1,000".into(), String::new()]);
+        let mut bytes = Vec::new();
+        let mut screen = Screen::new(&mut bytes, Look::default());
+        table.write(&mut screen, 1).unwrap();
+        screen.finish().unwrap();
+        let wanted = " NAME        N  REST\n a           1  x\n longer  1,000\n";
+        assert_eq!(String::from_utf8(bytes).unwrap(), wanted);
+    }
+}

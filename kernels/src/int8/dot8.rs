@@ -1,0 +1,157 @@
+//! What a set of vector instructions offers for products of small integers: the primitives that the loops beside
+//! this file are written in.
+//!
+//! A value of a type that implements [`Dot8`] proves that the processor has the instructions: only the type's
+//! detector makes one. Primitives are inlined into the function that [`Dot8::run`] enters, the one place where the
+//! instructions are switched on for the compiler.
+//!
+//! Two shapes of data occur. *Along a row*: a run of 32 codes of one row of weights against 32 activations
+//! ([`Bytes`](Dot8::Bytes), [`Products`](Dot8::Products), [`Sums`](Dot8::Sums), [`Floats`](Dot8::Floats)); the lanes
+//! are added up at the end of the row. *Across outputs*: 4 codes of each of [`OUTPUTS`] rows of weights against the
+//! same 4 activations ([`Quads`](Dot8::Quads), [`Runs`](Dot8::Runs), [`Totals`](Dot8::Totals),
+//! [`Outputs`](Dot8::Outputs)); each lane belongs to one output. All sums of integers are exact.
+
+/// Rows of weights in a panel.
+pub(crate) const OUTPUTS: usize = 16;
+
+/// Vectors of bytes, and of what their products add up to.
+pub(crate) trait Dot8: Copy + Send + Sync + 'static {
+    /// 32 codes of a row.
+    type Bytes: Copy;
+    /// Products of 32 codes and 32 activations, partly added up.
+    type Products: Copy;
+    /// Whole numbers of 32 bits that add up to a sum along a row.
+    type Sums: Copy;
+    /// Floats that add up to an output.
+    type Floats: Copy;
+    /// The scales of a block of 256, 16 elements each.
+    type Scales: Copy;
+
+    /// 4 codes of each output.
+    type Quads: Copy;
+    /// Sums over a run of elements, in as few bits as hold them.
+    type Runs: Copy;
+    /// 32-bit sums, one for each output.
+    type Totals: Copy;
+    /// f32 sums, one for each output.
+    type Outputs: Copy;
+
+    /// Whether [`Runs`](Self::Runs) have 16 bits, each holding the products of two of the four places of a quad.
+    const NARROW: bool;
+
+    /// Runs a loop with the instructions switched on.
+    fn run<T: Task>(self, task: T) -> T::Out;
+    /// Asks for a cache line that will be read soon. Any address will do.
+    fn prefetch(self, at: *const u8);
+    /// Each of eight bytes twice, the lowest first.
+    fn doubled(self, bytes: u64) -> [u8; 16];
+    /// Widens eight f16.
+    fn halves(self, bits: [u16; 8]) -> [f32; 8];
+
+    // Bytes: how codes are taken out of stored blocks.
+
+    /// From memory.
+    fn load(self, codes: &[u8; 32]) -> Self::Bytes;
+    /// To memory.
+    fn store(self, codes: Self::Bytes, to: &mut [u8; 32]);
+    /// The low nibbles of 16 bytes, then their high nibbles.
+    fn nibbles(self, bytes: &[u8; 16]) -> Self::Bytes;
+    /// A byte of 0 or 1 for each bit, the lowest bit first.
+    fn bits(self, bits: u32) -> Self::Bytes;
+    /// `(bytes >> SHIFT) & mask`, each byte by itself. `mask` is below `256 >> SHIFT`.
+    fn field<const SHIFT: i32>(self, bytes: Self::Bytes, mask: u8) -> Self::Bytes;
+    /// `low | high << SHIFT`, each byte by itself. No bit of `high` is shifted out of its byte.
+    fn join<const SHIFT: i32>(self, low: Self::Bytes, high: Self::Bytes) -> Self::Bytes;
+    /// `bytes + by`, wrapping.
+    fn offset(self, bytes: Self::Bytes, by: i8) -> Self::Bytes;
+    /// `table[code]` for codes below 16.
+    fn lookup(self, table: &[i8; 16], codes: Self::Bytes) -> Self::Bytes;
+
+    // Along a row.
+
+    /// Products of codes with activations, none of which is -128. Codes are signed, or 0..=31 and unsigned.
+    fn products<const SIGNED: bool>(self, codes: Self::Bytes, x: &[i8; 32]) -> Self::Products;
+    /// The products as 32-bit sums.
+    fn sums(self, products: Self::Products) -> Self::Sums;
+    /// 16 signed scales, made ready for [`scaled`](Self::scaled).
+    fn scales(self, scales: [u8; 16]) -> Self::Scales;
+    /// `sums + products · scales`: run `run` of 8, its first 16 products with scale `2·run`, the others with the
+    /// one after it.
+    fn scaled(
+        self,
+        sums: Self::Sums,
+        products: Self::Products,
+        scales: Self::Scales,
+        run: usize,
+    ) -> Self::Sums;
+    /// Σ minima · sums.
+    fn minima(self, minima: [u8; 16], sums: &[i16; 16]) -> Self::Sums;
+    /// No sums yet.
+    fn no_sums(self) -> Self::Sums;
+    /// No floats yet.
+    fn no_floats(self) -> Self::Floats;
+    /// `floats + sums · by`, rounded once.
+    fn add_sums(self, floats: Self::Floats, sums: Self::Sums, by: f32) -> Self::Floats;
+    /// `floats + a · b`, for numbers that belong to one output.
+    fn add_products(self, floats: Self::Floats, a: &[f32; 8], b: &[f32; 8]) -> Self::Floats;
+    /// `a + b`.
+    fn join_floats(self, a: Self::Floats, b: Self::Floats) -> Self::Floats;
+    /// All lanes, added up.
+    fn total(self, floats: Self::Floats) -> f32;
+
+    // Across outputs.
+
+    /// From memory.
+    fn quads(self, codes: &[u8; 4 * OUTPUTS]) -> Self::Quads;
+    /// Sums that start from `pair << SHIFT`, `pair` being two 16-bit numbers: what is already known of the first
+    /// two places of all quads of the run, and of the last two.
+    fn start<const SHIFT: i32>(self, pair: u32) -> Self::Runs;
+    /// `runs + Σ codes · x`, modulo 2^16 if [`NARROW`](Self::NARROW); `x` is four activations, codes are at most 63.
+    fn multiply(self, runs: Self::Runs, codes: Self::Quads, x: u32) -> Self::Runs;
+    /// No totals yet.
+    fn no_totals(self) -> Self::Totals;
+    /// `totals + runs · scales`, the scale of each output given twice.
+    fn add_runs(self, totals: Self::Totals, runs: Self::Runs, scales: &[[i16; 2]; OUTPUTS]) -> Self::Totals;
+    /// `totals + (Σ codes · x) · scales` for signed codes of 8 bits.
+    fn multiply_wide(
+        self,
+        totals: Self::Totals,
+        codes: Self::Quads,
+        x: u32,
+        scales: &[[i16; 2]; OUTPUTS],
+    ) -> Self::Totals;
+    /// `totals + Σ a · b`, `b` being two 16-bit numbers.
+    fn add_pairs(self, totals: Self::Totals, a: &[[i16; 2]; OUTPUTS], b: u32) -> Self::Totals;
+    /// From memory.
+    fn outputs(self, from: &[f32; OUTPUTS]) -> Self::Outputs;
+    /// To memory.
+    fn store_outputs(self, outputs: Self::Outputs, to: &mut [f32; OUTPUTS]);
+    /// `outputs + totals · (by · factor)`.
+    fn add_totals(
+        self,
+        outputs: Self::Outputs,
+        totals: Self::Totals,
+        by: &[f32; OUTPUTS],
+        factor: f32,
+    ) -> Self::Outputs;
+    /// `outputs + by · factor`.
+    fn add_scaled(self, outputs: Self::Outputs, by: &[f32; OUTPUTS], factor: f32) -> Self::Outputs;
+
+    /// Codes of each row, row after row, as quads: `to[g]` holds elements `4g..4g + 4` of each row.
+    #[inline(always)]
+    fn transpose(self, rows: &[[u8; 256]; OUTPUTS], to: &mut [[u8; 4 * OUTPUTS]; 64]) {
+        for (r, row) in rows.iter().enumerate() {
+            for (quad, to) in row.as_chunks::<4>().0.iter().zip(to.iter_mut()) {
+                to.as_chunks_mut::<4>().0[r] = *quad;
+            }
+        }
+    }
+}
+
+/// A loop, to be compiled for whatever instructions it is run with.
+pub(crate) trait Task {
+    /// What it returns.
+    type Out;
+    /// The loop. Implementations are `#[inline(always)]`.
+    fn call<S: Dot8>(self, s: S) -> Self::Out;
+}

@@ -1,0 +1,117 @@
+//! Products with activations rounded to 8 bits, summed in whole numbers.
+//!
+//! Written once over [`dot8::Dot8`], compiled for each set of instructions. Weights are used as they are stored;
+//! nothing of them is rounded. What is lost is in the activations alone (see [`activations`]) and, as everywhere, in
+//! the f32 sums of blocks. Element types whose codes are no small integers, and all other ops, are inherited from the
+//! leaf with f32 activations.
+//!
+//! An output has the same bits wherever its row of weights stands in a call and however many there are, so cutting
+//! the outputs changes nothing.
+
+mod activations;
+pub(crate) mod dot8;
+mod formats;
+mod panels;
+mod rows;
+
+use activations::{Few, Grain, MANY, Tiles};
+use dot8::Dot8;
+use formats::Format;
+use scantling_core::dtype::DType;
+use scantling_core::kernel::Kernel;
+use scantling_core::matrix::{Rows, RowsMut};
+use scantling_core::ops::Linear;
+
+/// The leaf for one set of instructions.
+pub(crate) struct Int8<S> {
+    name: &'static str,
+    dot8: S,
+    base: Box<dyn Kernel>,
+}
+
+impl<S: Dot8> Int8<S> {
+    /// With everything that it does not do itself done by `base`.
+    pub(crate) fn new(name: &'static str, dot8: S, base: Box<dyn Kernel>) -> Int8<S> {
+        Int8 { name, dot8, base }
+    }
+}
+
+impl<S: Dot8> Kernel for Int8<S> {
+    fn name(&self) -> String {
+        self.name.to_owned()
+    }
+
+    fn base(&self) -> Option<&dyn Kernel> {
+        Some(&*self.base)
+    }
+
+    fn matmul(&self, linear: Linear<'_>, x: Rows<'_>, out: RowsMut<'_>) {
+        self.product(linear, x, out, &mut Prepared::default());
+    }
+
+    fn matmuls(&self, linears: &[Linear<'_>], x: Rows<'_>, outs: Vec<RowsMut<'_>>) {
+        let mut prepared = Prepared::default();
+        for (linear, out) in linears.iter().zip(outs) {
+            self.product(*linear, x, out, &mut prepared);
+        }
+    }
+}
+
+impl<S: Dot8> Int8<S> {
+    fn product(&self, linear: Linear<'_>, x: Rows<'_>, out: RowsMut<'_>, prepared: &mut Prepared) {
+        let w = linear.weight;
+        assert_eq!((x.cols(), x.rows(), w.rows()), (w.cols(), out.rows(), out.cols()), "{w:?} does not fit");
+        match w.dtype() {
+            DType::Q8_0 => self.by::<formats::Q8_0>(linear, x, out, prepared),
+            DType::Q4_0 => self.by::<formats::Q4_0>(linear, x, out, prepared),
+            DType::Q4_1 => self.by::<formats::Q4_1>(linear, x, out, prepared),
+            DType::Q5_0 => self.by::<formats::Q5_0>(linear, x, out, prepared),
+            DType::Q5_1 => self.by::<formats::Q5_1>(linear, x, out, prepared),
+            DType::IQ4_NL => self.by::<formats::Iq4Nl>(linear, x, out, prepared),
+            DType::MXFP4 => self.by::<formats::Mxfp4>(linear, x, out, prepared),
+            DType::Q2_K => self.by::<formats::Q2K>(linear, x, out, prepared),
+            DType::Q3_K => self.by::<formats::Q3K>(linear, x, out, prepared),
+            DType::Q4_K => self.by::<formats::Q4K>(linear, x, out, prepared),
+            DType::Q5_K => self.by::<formats::Q5K>(linear, x, out, prepared),
+            DType::Q6_K => self.by::<formats::Q6K>(linear, x, out, prepared),
+            DType::IQ4_XS => self.by::<formats::Iq4Xs>(linear, x, out, prepared),
+            _ => self.base.matmul(linear, x, out),
+        }
+    }
+
+    fn by<F: Format>(&self, linear: Linear<'_>, x: Rows<'_>, out: RowsMut<'_>, prepared: &mut Prepared) {
+        if x.rows() == 0 || linear.weight.rows() == 0 {
+            return;
+        }
+        let prepared = prepared.of(F::GRAIN);
+        if x.rows() < MANY {
+            let few = prepared.few.get_or_insert_with(|| Few::new(self.dot8, x, F::GRAIN));
+            rows::product::<F, S>(self.dot8, linear, few, out);
+        } else {
+            let tiles = prepared.tiles.get_or_insert_with(|| Tiles::new(self.dot8, x, F::GRAIN));
+            panels::product::<F, S>(self.dot8, linear, tiles, out);
+        }
+    }
+}
+
+/// Activations as the products of one call have needed them so far.
+#[derive(Default)]
+struct Prepared {
+    fine: Forms,
+    coarse: Forms,
+}
+
+#[derive(Default)]
+struct Forms {
+    few: Option<Few>,
+    tiles: Option<Tiles>,
+}
+
+impl Prepared {
+    fn of(&mut self, grain: Grain) -> &mut Forms {
+        match grain {
+            Grain::Fine => &mut self.fine,
+            Grain::Coarse => &mut self.coarse,
+        }
+    }
+}

@@ -1,0 +1,373 @@
+//! Products of small integers with AVX2.
+//!
+//! `vpmaddubsw` multiplies bytes without sign by bytes with sign and adds neighbours in 16 bits, saturating at
+//! ±32767: which never happens here, as the one side is at most 128 and the other at most 127.
+
+use super::avx2::Avx2;
+use crate::int8::dot8::{Dot8, OUTPUTS, Task};
+use std::arch::x86_64::*;
+
+/// Calls an intrinsic. The one reason for all of them: a value of type `Avx2` exists only where its detector
+/// found the instructions.
+macro_rules! avx2 {
+    ($call:expr) => {{
+        // SAFETY: registers only, and the caller's `self` proves that the processor has the instruction.
+        unsafe { $call }
+    }};
+}
+
+/// The 32 bytes of anything plain.
+#[inline(always)]
+fn load<T: Plain>(from: &T) -> __m256i {
+    const { assert!(size_of::<T>() == 32) };
+    // SAFETY: reads the 32 bytes that `from` is, all of them initialised; needs no alignment. Callers have a proof
+    // of AVX2.
+    unsafe { _mm256_loadu_si256(std::ptr::from_ref(from).cast()) }
+}
+
+/// Arrays of numbers: no padding, every byte pattern allowed.
+trait Plain {}
+impl Plain for [u8; 32] {}
+impl Plain for [i8; 32] {}
+impl Plain for [i16; 16] {}
+impl Plain for [[i16; 2]; 8] {}
+
+/// Two vectors' worth of an array.
+#[inline(always)]
+fn split<T, const N: usize>(both: &[T]) -> [&[T; N]; 2] {
+    let (first, second) = both.split_at(N);
+    [first.first_chunk().expect("N of 2 N"), second.first_chunk().expect("the other N")]
+}
+
+/// Where bytes 2·run and 2·run + 1 of eight 16-bit scales go: one to each half.
+static SPREAD: [[u8; 32]; 4] = {
+    let mut all = [[0; 32]; 4];
+    let mut i = 0;
+    while i < 128 {
+        let (run, byte) = (i / 32, i % 32);
+        all[run][byte] = (4 * run + 2 * (byte / 16) + byte % 2) as u8;
+        i += 1;
+    }
+    all
+};
+
+impl Dot8 for Avx2 {
+    type Bytes = __m256i;
+    type Products = __m256i;
+    type Sums = __m256i;
+    type Floats = __m256;
+    type Scales = [__m256i; 2];
+    type Quads = [__m256i; 2];
+    type Runs = [__m256i; 2];
+    type Totals = [__m256i; 2];
+    type Outputs = [__m256; 2];
+    const NARROW: bool = true;
+
+    #[inline(always)]
+    fn run<T: Task>(self, task: T) -> T::Out {
+        #[target_feature(enable = "avx2,fma,f16c")]
+        fn inner<T: Task>(s: Avx2, task: T) -> T::Out {
+            task.call(s)
+        }
+        // SAFETY: `self` proves that the processor has the instructions.
+        unsafe { inner(self, task) }
+    }
+
+    #[inline(always)]
+    fn prefetch(self, at: *const u8) {
+        // SAFETY: a hint, which no address makes fail.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+    }
+
+    #[inline(always)]
+    fn doubled(self, bytes: u64) -> [u8; 16] {
+        let single = avx2!(_mm_cvtsi64_si128(bytes as i64));
+        let double = avx2!(_mm_unpacklo_epi8(single, single));
+        let mut out = [0; 16];
+        // SAFETY: writes the 16 bytes that `out` is; needs no alignment.
+        unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), double) };
+        out
+    }
+
+    #[inline(always)]
+    fn halves(self, bits: [u16; 8]) -> [f32; 8] {
+        // SAFETY: reads the 16 bytes that `bits` is; needs no alignment.
+        let bits = unsafe { _mm_loadu_si128(bits.as_ptr().cast()) };
+        let wide = avx2!(_mm256_cvtph_ps(bits));
+        let mut out = [0.0; 8];
+        // SAFETY: writes the 32 bytes that `out` is; needs no alignment.
+        unsafe { _mm256_storeu_ps(out.as_mut_ptr(), wide) };
+        out
+    }
+
+    #[inline(always)]
+    fn load(self, codes: &[u8; 32]) -> __m256i {
+        load(codes)
+    }
+
+    #[inline(always)]
+    fn store(self, codes: __m256i, to: &mut [u8; 32]) {
+        // SAFETY: writes the 32 bytes that `to` is; needs no alignment.
+        unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), codes) }
+    }
+
+    #[inline(always)]
+    fn nibbles(self, bytes: &[u8; 16]) -> __m256i {
+        // SAFETY: reads the 16 bytes that `bytes` is; needs no alignment.
+        let low = unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) };
+        let high = avx2!(_mm_srli_epi16::<4>(low));
+        let both = avx2!(_mm256_set_m128i(high, low));
+        self.field::<0>(both, 15)
+    }
+
+    #[inline(always)]
+    fn bits(self, bits: u32) -> __m256i {
+        let all = avx2!(_mm256_set1_epi32(bits as i32));
+        // Byte e / 8 of the word to place e, then the bit e % 8 alone.
+        let places: [u8; 32] = const { places() };
+        let masks: [u8; 32] = const { masks() };
+        let spread = avx2!(_mm256_shuffle_epi8(all, load(&places)));
+        let single = avx2!(_mm256_and_si256(spread, load(&masks)));
+        let set = avx2!(_mm256_cmpeq_epi8(single, load(&masks)));
+        self.field::<0>(set, 1)
+    }
+
+    #[inline(always)]
+    fn field<const SHIFT: i32>(self, bytes: __m256i, mask: u8) -> __m256i {
+        let shifted = avx2!(_mm256_srli_epi16::<SHIFT>(bytes));
+        let mask = avx2!(_mm256_set1_epi8(mask as i8));
+        avx2!(_mm256_and_si256(shifted, mask))
+    }
+
+    #[inline(always)]
+    fn join<const SHIFT: i32>(self, low: __m256i, high: __m256i) -> __m256i {
+        let high = avx2!(_mm256_slli_epi16::<SHIFT>(high));
+        avx2!(_mm256_or_si256(low, high))
+    }
+
+    #[inline(always)]
+    fn offset(self, bytes: __m256i, by: i8) -> __m256i {
+        let by = avx2!(_mm256_set1_epi8(by));
+        avx2!(_mm256_add_epi8(bytes, by))
+    }
+
+    #[inline(always)]
+    fn lookup(self, table: &[i8; 16], codes: __m256i) -> __m256i {
+        // SAFETY: reads the 16 bytes that `table` is; needs no alignment.
+        let table = unsafe { _mm_loadu_si128(table.as_ptr().cast()) };
+        let table = avx2!(_mm256_broadcastsi128_si256(table));
+        avx2!(_mm256_shuffle_epi8(table, codes))
+    }
+
+    #[inline(always)]
+    fn products<const SIGNED: bool>(self, codes: __m256i, x: &[i8; 32]) -> __m256i {
+        let x = load(x);
+        if SIGNED { signed_products(codes, x) } else { avx2!(_mm256_maddubs_epi16(codes, x)) }
+    }
+
+    #[inline(always)]
+    fn sums(self, products: __m256i) -> __m256i {
+        let ones = avx2!(_mm256_set1_epi16(1));
+        avx2!(_mm256_madd_epi16(products, ones))
+    }
+
+    #[inline(always)]
+    fn scales(self, scales: [u8; 16]) -> [__m256i; 2] {
+        // SAFETY: reads the 16 bytes that `scales` is; needs no alignment.
+        let bytes = unsafe { _mm_loadu_si128(scales.as_ptr().cast()) };
+        let wide = avx2!(_mm256_cvtepi8_epi16(bytes));
+        let low = avx2!(_mm256_permute4x64_epi64::<0b01_00_01_00>(wide));
+        let high = avx2!(_mm256_permute4x64_epi64::<0b11_10_11_10>(wide));
+        [low, high]
+    }
+
+    #[inline(always)]
+    fn scaled(self, sums: __m256i, products: __m256i, scales: [__m256i; 2], run: usize) -> __m256i {
+        let scales = avx2!(_mm256_shuffle_epi8(scales[run / 4], load(&SPREAD[run % 4])));
+        let scaled = avx2!(_mm256_madd_epi16(products, scales));
+        avx2!(_mm256_add_epi32(sums, scaled))
+    }
+
+    #[inline(always)]
+    fn minima(self, minima: [u8; 16], sums: &[i16; 16]) -> __m256i {
+        // SAFETY: reads the 16 bytes that `minima` is; needs no alignment.
+        let minima = unsafe { _mm_loadu_si128(minima.as_ptr().cast()) };
+        let wide = avx2!(_mm256_cvtepu8_epi16(minima));
+        avx2!(_mm256_madd_epi16(wide, load(sums)))
+    }
+
+    #[inline(always)]
+    fn no_sums(self) -> __m256i {
+        avx2!(_mm256_setzero_si256())
+    }
+
+    #[inline(always)]
+    fn no_floats(self) -> __m256 {
+        avx2!(_mm256_setzero_ps())
+    }
+
+    #[inline(always)]
+    fn add_sums(self, floats: __m256, sums: __m256i, by: f32) -> __m256 {
+        let sums = avx2!(_mm256_cvtepi32_ps(sums));
+        let by = avx2!(_mm256_set1_ps(by));
+        avx2!(_mm256_fmadd_ps(sums, by, floats))
+    }
+
+    #[inline(always)]
+    fn add_products(self, floats: __m256, a: &[f32; 8], b: &[f32; 8]) -> __m256 {
+        avx2!(_mm256_fmadd_ps(load_floats(a), load_floats(b), floats))
+    }
+
+    #[inline(always)]
+    fn join_floats(self, a: __m256, b: __m256) -> __m256 {
+        avx2!(_mm256_add_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn total(self, floats: __m256) -> f32 {
+        let (low, high) = (avx2!(_mm256_castps256_ps128(floats)), avx2!(_mm256_extractf128_ps::<1>(floats)));
+        let four = avx2!(_mm_add_ps(low, high));
+        let upper = avx2!(_mm_movehl_ps(four, four));
+        let two = avx2!(_mm_add_ps(four, upper));
+        let second = avx2!(_mm_shuffle_ps::<1>(two, two));
+        let one = avx2!(_mm_add_ss(two, second));
+        avx2!(_mm_cvtss_f32(one))
+    }
+
+    #[inline(always)]
+    fn quads(self, codes: &[u8; 4 * OUTPUTS]) -> [__m256i; 2] {
+        let [first, second] = split::<u8, 32>(codes);
+        [load(first), load(second)]
+    }
+
+    #[inline(always)]
+    fn start<const SHIFT: i32>(self, pair: u32) -> [__m256i; 2] {
+        let pair = avx2!(_mm256_set1_epi32(pair as i32));
+        [avx2!(_mm256_slli_epi16::<SHIFT>(pair)); 2]
+    }
+
+    #[inline(always)]
+    fn multiply(self, runs: [__m256i; 2], codes: [__m256i; 2], x: u32) -> [__m256i; 2] {
+        let x = avx2!(_mm256_set1_epi32(x as i32));
+        let products = [avx2!(_mm256_maddubs_epi16(codes[0], x)), avx2!(_mm256_maddubs_epi16(codes[1], x))];
+        [avx2!(_mm256_add_epi16(runs[0], products[0])), avx2!(_mm256_add_epi16(runs[1], products[1]))]
+    }
+
+    #[inline(always)]
+    fn no_totals(self) -> [__m256i; 2] {
+        [self.no_sums(); 2]
+    }
+
+    #[inline(always)]
+    fn add_runs(
+        self,
+        totals: [__m256i; 2],
+        runs: [__m256i; 2],
+        scales: &[[i16; 2]; OUTPUTS],
+    ) -> [__m256i; 2] {
+        let scales = split::<_, 8>(scales);
+        let first = avx2!(_mm256_madd_epi16(runs[0], load(scales[0])));
+        let second = avx2!(_mm256_madd_epi16(runs[1], load(scales[1])));
+        [avx2!(_mm256_add_epi32(totals[0], first)), avx2!(_mm256_add_epi32(totals[1], second))]
+    }
+
+    #[inline(always)]
+    fn multiply_wide(
+        self,
+        totals: [__m256i; 2],
+        codes: [__m256i; 2],
+        x: u32,
+        scales: &[[i16; 2]; OUTPUTS],
+    ) -> [__m256i; 2] {
+        let x = avx2!(_mm256_set1_epi32(x as i32));
+        let products = [signed_products(codes[0], x), signed_products(codes[1], x)];
+        self.add_runs(totals, products, scales)
+    }
+
+    #[inline(always)]
+    fn add_pairs(self, totals: [__m256i; 2], a: &[[i16; 2]; OUTPUTS], b: u32) -> [__m256i; 2] {
+        let b = avx2!(_mm256_set1_epi32(b as i32));
+        self.add_runs(totals, [b; 2], a)
+    }
+
+    #[inline(always)]
+    fn outputs(self, from: &[f32; OUTPUTS]) -> [__m256; 2] {
+        let [first, second] = split::<f32, 8>(from);
+        [load_floats(first), load_floats(second)]
+    }
+
+    #[inline(always)]
+    fn store_outputs(self, outputs: [__m256; 2], to: &mut [f32; OUTPUTS]) {
+        for (floats, to) in outputs.into_iter().zip(to.as_chunks_mut::<8>().0) {
+            // SAFETY: writes the eight f32 that `to` is; needs no alignment.
+            unsafe { _mm256_storeu_ps(to.as_mut_ptr(), floats) };
+        }
+    }
+
+    #[inline(always)]
+    fn add_totals(
+        self,
+        outputs: [__m256; 2],
+        totals: [__m256i; 2],
+        by: &[f32; OUTPUTS],
+        factor: f32,
+    ) -> [__m256; 2] {
+        let factor = avx2!(_mm256_set1_ps(factor));
+        let [first, second] = split::<f32, 8>(by);
+        let by = [
+            avx2!(_mm256_mul_ps(load_floats(first), factor)),
+            avx2!(_mm256_mul_ps(load_floats(second), factor)),
+        ];
+        let totals = [avx2!(_mm256_cvtepi32_ps(totals[0])), avx2!(_mm256_cvtepi32_ps(totals[1]))];
+        [
+            avx2!(_mm256_fmadd_ps(totals[0], by[0], outputs[0])),
+            avx2!(_mm256_fmadd_ps(totals[1], by[1], outputs[1])),
+        ]
+    }
+
+    #[inline(always)]
+    fn add_scaled(self, outputs: [__m256; 2], by: &[f32; OUTPUTS], factor: f32) -> [__m256; 2] {
+        let factor = avx2!(_mm256_set1_ps(factor));
+        let [first, second] = split::<f32, 8>(by);
+        [
+            avx2!(_mm256_fmadd_ps(load_floats(first), factor, outputs[0])),
+            avx2!(_mm256_fmadd_ps(load_floats(second), factor, outputs[1])),
+        ]
+    }
+}
+
+/// Products of signed bytes, neighbours added: of the codes' magnitudes with activations that have taken over their
+/// signs.
+#[inline(always)]
+fn signed_products(codes: __m256i, x: __m256i) -> __m256i {
+    let magnitude = avx2!(_mm256_abs_epi8(codes));
+    let x = avx2!(_mm256_sign_epi8(x, codes));
+    avx2!(_mm256_maddubs_epi16(magnitude, x))
+}
+
+/// Eight f32.
+#[inline(always)]
+fn load_floats(from: &[f32; 8]) -> __m256 {
+    // SAFETY: reads the eight f32 that `from` is; needs no alignment. Callers have a proof of AVX2.
+    unsafe { _mm256_loadu_ps(from.as_ptr()) }
+}
+
+const fn places() -> [u8; 32] {
+    let mut all = [0; 32];
+    let mut e = 0;
+    while e < 32 {
+        all[e] = (e / 8) as u8;
+        e += 1;
+    }
+    all
+}
+
+const fn masks() -> [u8; 32] {
+    let mut all = [0; 32];
+    let mut e = 0;
+    while e < 32 {
+        all[e] = 1 << (e % 8);
+        e += 1;
+    }
+    all
+}

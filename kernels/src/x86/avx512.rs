@@ -1,0 +1,256 @@
+//! AVX-512 (F, BW, VL, DQ): sixteen f32 at a time, thirty-two registers.
+
+#[cfg(target_arch = "x86_64")]
+use crate::exact::Exact;
+#[cfg(target_arch = "x86_64")]
+use crate::simd::{Op, Simd};
+use scantling_core::inventory;
+use scantling_core::kernel::{Kernel, KernelPlugin, Make, Options, Precision};
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::*;
+
+/// f32 activations with AVX-512.
+pub const AVX512: KernelPlugin = KernelPlugin {
+    name: "avx512",
+    summary: "x86-64 with AVX-512 F, BW, VL and DQ; f32 activations",
+    rank: 30,
+    precision: Precision::Exact,
+    make: Make::Leaf(make),
+};
+
+inventory::submit! { AVX512 }
+
+#[cfg(not(target_arch = "x86_64"))]
+fn make(_options: &Options) -> Result<Box<dyn Kernel>, String> {
+    Err("it is made of instructions of x86-64".to_owned())
+}
+
+#[cfg(target_arch = "x86_64")]
+fn make(_options: &Options) -> Result<Box<dyn Kernel>, String> {
+    Ok(Box::new(Exact::new(AVX512.name, Avx512::detect()?)))
+}
+
+/// Proof that the processor has the parts of AVX-512 that every server and desktop core since Skylake-X has which has
+/// any.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy)]
+pub(crate) struct Avx512(());
+
+#[cfg(target_arch = "x86_64")]
+impl Avx512 {
+    /// The proof, or the instructions that are missing.
+    pub(crate) fn detect() -> Result<Avx512, String> {
+        let found = [
+            ("avx512f", is_x86_feature_detected!("avx512f")),
+            ("avx512bw", is_x86_feature_detected!("avx512bw")),
+            ("avx512vl", is_x86_feature_detected!("avx512vl")),
+            ("avx512dq", is_x86_feature_detected!("avx512dq")),
+        ];
+        let missing: Vec<&str> = found.iter().filter(|(_, has)| !has).map(|(name, _)| *name).collect();
+        if missing.is_empty() {
+            Ok(Avx512(()))
+        } else {
+            Err(format!("the processor lacks {}", missing.join(", ")))
+        }
+    }
+}
+
+/// Calls an intrinsic. The one reason for all of them: a value of type `Avx512` exists only where its detector found
+/// the instructions.
+#[cfg(target_arch = "x86_64")]
+macro_rules! avx512 {
+    ($call:expr) => {{
+        // SAFETY: registers only, and an `Avx512` proves that the processor has the instruction.
+        unsafe { $call }
+    }};
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Simd for Avx512 {
+    type F = __m512;
+    type Floats = [f32; 16];
+    type Quads = [u8; 64];
+    type Pairs = [u8; 32];
+    const LANES: usize = 16;
+
+    #[inline(always)]
+    fn run<O: Op>(self, op: O) -> O::Out {
+        #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq")]
+        fn inner<O: Op>(s: Avx512, op: O) -> O::Out {
+            op.call(s)
+        }
+        // SAFETY: `self` proves that the processor has the instructions.
+        unsafe { inner(self, op) }
+    }
+
+    #[inline(always)]
+    fn floats(x: &[f32]) -> (&[[f32; 16]], &[f32]) {
+        x.as_chunks()
+    }
+
+    #[inline(always)]
+    fn floats_mut(x: &mut [f32]) -> (&mut [[f32; 16]], &mut [f32]) {
+        x.as_chunks_mut()
+    }
+
+    #[inline(always)]
+    fn quads(raw: &[u8]) -> &[[u8; 64]] {
+        raw.as_chunks().0
+    }
+
+    #[inline(always)]
+    fn pairs(raw: &[u8]) -> &[[u8; 32]] {
+        raw.as_chunks().0
+    }
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> __m512 {
+        avx512!(_mm512_set1_ps(x))
+    }
+
+    #[inline(always)]
+    fn load(self, x: &[f32; 16]) -> __m512 {
+        // SAFETY: reads the sixteen f32 that `x` is; needs no alignment.
+        unsafe { _mm512_loadu_ps(x.as_ptr()) }
+    }
+
+    #[inline(always)]
+    fn store(self, x: __m512, to: &mut [f32; 16]) {
+        // SAFETY: writes the sixteen f32 that `to` is; needs no alignment.
+        unsafe { _mm512_storeu_ps(to.as_mut_ptr(), x) }
+    }
+
+    #[inline(always)]
+    fn load_f32(self, raw: &[u8; 64]) -> __m512 {
+        // SAFETY: reads the 64 bytes that `raw` is; needs no alignment.
+        unsafe { _mm512_loadu_ps(raw.as_ptr().cast()) }
+    }
+
+    #[inline(always)]
+    fn load_f16(self, raw: &[u8; 32]) -> __m512 {
+        // SAFETY: reads the 32 bytes that `raw` is; needs no alignment.
+        let stored = unsafe { _mm256_loadu_si256(raw.as_ptr().cast()) };
+        avx512!(_mm512_cvtph_ps(stored))
+    }
+
+    #[inline(always)]
+    fn load_bf16(self, raw: &[u8; 32]) -> __m512 {
+        // SAFETY: reads the 32 bytes that `raw` is; needs no alignment.
+        let stored = unsafe { _mm256_loadu_si256(raw.as_ptr().cast()) };
+        let wide = avx512!(_mm512_cvtepu16_epi32(stored));
+        let upper = avx512!(_mm512_slli_epi32::<16>(wide));
+        avx512!(_mm512_castsi512_ps(upper))
+    }
+
+    #[inline(always)]
+    fn add(self, a: __m512, b: __m512) -> __m512 {
+        avx512!(_mm512_add_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn sub(self, a: __m512, b: __m512) -> __m512 {
+        avx512!(_mm512_sub_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn mul(self, a: __m512, b: __m512) -> __m512 {
+        avx512!(_mm512_mul_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn div(self, a: __m512, b: __m512) -> __m512 {
+        avx512!(_mm512_div_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn fma(self, a: __m512, b: __m512, c: __m512) -> __m512 {
+        avx512!(_mm512_fmadd_ps(a, b, c))
+    }
+
+    /// The instructions return their second operand if one is NaN, so `x` stands second in both.
+    #[inline(always)]
+    fn clamp(self, x: __m512, low: __m512, high: __m512) -> __m512 {
+        let below = avx512!(_mm512_min_ps(high, x));
+        avx512!(_mm512_max_ps(low, below))
+    }
+
+    #[inline(always)]
+    fn abs(self, x: __m512) -> __m512 {
+        avx512!(_mm512_andnot_ps(self.splat(-0.0), x))
+    }
+
+    #[inline(always)]
+    fn with_sign(self, x: __m512, sign: __m512) -> __m512 {
+        let sign = avx512!(_mm512_and_ps(self.splat(-0.0), sign));
+        avx512!(_mm512_or_ps(self.abs(x), sign))
+    }
+
+    #[inline(always)]
+    fn if_less(self, a: __m512, b: __m512, yes: __m512, no: __m512) -> __m512 {
+        let less = avx512!(_mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b));
+        avx512!(_mm512_mask_blend_ps(less, no, yes))
+    }
+
+    #[inline(always)]
+    fn round(self, x: __m512) -> __m512 {
+        avx512!(_mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(x))
+    }
+
+    #[inline(always)]
+    fn power_of_two(self, n: __m512) -> __m512 {
+        avx512!(_mm512_scalef_ps(self.splat(1.0), n))
+    }
+
+    #[inline(always)]
+    fn sum(self, x: __m512) -> f32 {
+        let upper = avx512!(_mm512_extractf32x8_ps::<1>(x));
+        let eight = avx512!(_mm256_add_ps(_mm512_castps512_ps256(x), upper));
+        let upper = avx512!(_mm256_extractf128_ps::<1>(eight));
+        let four = avx512!(_mm_add_ps(_mm256_castps256_ps128(eight), upper));
+        let two = avx512!(_mm_add_ps(four, _mm_movehl_ps(four, four)));
+        let one = avx512!(_mm_add_ss(two, _mm_movehdup_ps(two)));
+        avx512!(_mm_cvtss_f32(one))
+    }
+
+    #[inline(always)]
+    fn transpose(self, from: &[f32], from_stride: usize, to: &mut [f32], to_stride: usize) {
+        let row =
+            |r: usize| self.load(from[r * from_stride..].first_chunk().expect("sixteen rows of sixteen"));
+        let rows: [__m512; 16] = std::array::from_fn(row);
+        // A register is four quarters of four numbers. Within quarters first: pairs of rows, then four rows, so that
+        // `fours[4 * g + j]` holds column j of each quarter of the rows 4g..4g + 4.
+        let pairs: [__m512; 16] = std::array::from_fn(|i| {
+            let (a, b) = (rows[i / 2 * 2], rows[i / 2 * 2 + 1]);
+            if i % 2 == 0 { avx512!(_mm512_unpacklo_ps(a, b)) } else { avx512!(_mm512_unpackhi_ps(a, b)) }
+        });
+        let fours: [__m512; 16] = std::array::from_fn(|i| {
+            let (a, b) = (pairs[i / 4 * 4 + i % 4 / 2], pairs[i / 4 * 4 + i % 4 / 2 + 2]);
+            if i % 2 == 0 {
+                avx512!(_mm512_shuffle_ps::<0b01_00_01_00>(a, b))
+            } else {
+                avx512!(_mm512_shuffle_ps::<0b11_10_11_10>(a, b))
+            }
+        });
+        // Then whole quarters: `halves[j][h][s]` holds the quarters 2s and 2s + 1 of rows 8h..8h + 8.
+        let halves = |j: usize, s: usize| -> [__m512; 2] {
+            std::array::from_fn(|h| {
+                let (a, b) = (fours[8 * h + j], fours[8 * h + 4 + j]);
+                if s == 0 {
+                    avx512!(_mm512_shuffle_f32x4::<0b01_00_01_00>(a, b))
+                } else {
+                    avx512!(_mm512_shuffle_f32x4::<0b11_10_11_10>(a, b))
+                }
+            })
+        };
+        for c in 0..16 {
+            let (quarter, j) = (c / 4, c % 4);
+            let [a, b] = halves(j, quarter / 2);
+            let column = if quarter % 2 == 0 {
+                avx512!(_mm512_shuffle_f32x4::<0b10_00_10_00>(a, b))
+            } else {
+                avx512!(_mm512_shuffle_f32x4::<0b11_01_11_01>(a, b))
+            };
+            self.store(column, to[c * to_stride..].first_chunk_mut().expect("sixteen columns of sixteen"));
+        }
+    }
+}
