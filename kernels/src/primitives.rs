@@ -180,7 +180,7 @@ impl Op for Blocks {
                 }
             }
         }
-        let table: [i8; 16] = std::array::from_fn(|i| i as i8 * 17 - 128);
+        let table: [i8; 16] = std::array::from_fn(|i| (i as i8 - 8) * 15 - 3);
         for turn in 0..16 {
             let indices: [u8; 16] = std::array::from_fn(|i| ((5 * i + turn) % 16) as u8);
             assert_eq!(s.look_up(&table, &indices), indices.map(|i| table[usize::from(i)]));

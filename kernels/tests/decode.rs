@@ -74,3 +74,16 @@ fn bytes_in_every_place_of_a_block_are_widened_as_in_core() {
         }
     }
 }
+
+/// Types of one byte: all bytes, at every distance from the start of a vector.
+#[test]
+fn every_byte_that_is_a_number_is_widened_as_in_core() {
+    for kernel in leaves() {
+        for dtype in DType::all().filter(|dtype| dtype.codec().is_some() && dtype.block_bytes() == 1) {
+            for start in 0..=255u8 {
+                let raw: Vec<u8> = (0..=255u8).map(|i| start.wrapping_add(i)).collect();
+                assert_eq!(difference(&*kernel, dtype, &raw), None, "from {start:#x} on");
+            }
+        }
+    }
+}

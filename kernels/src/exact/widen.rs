@@ -1,5 +1,6 @@
 //! Stored blocks to f32.
 
+use super::float8;
 use crate::parts::{self, Block, Parts, Visit};
 use crate::simd::{Op, Simd};
 use scantling_core::dtype::DType;
@@ -38,6 +39,10 @@ impl Op for Within<'_> {
                 let whole = each(s, S::pairs(raw), out, S::load_f16);
                 quant::decode_inlined(dtype, &raw[2 * whole..], &mut out[whole..]);
             }
+            DType::F8_E4M3 => float8::E4M3.widen(raw, out),
+            DType::F8_E5M2 => float8::E5M2.widen(raw, out),
+            DType::F8_E4M3FNUZ => float8::E4M3FNUZ.widen(raw, out),
+            DType::F8_E5M2FNUZ => float8::E5M2FNUZ.widen(raw, out),
             DType::U64 => {
                 for (raw, out) in raw.as_chunks().0.iter().zip(out) {
                     *out = rounded(u64::from_le_bytes(*raw));
