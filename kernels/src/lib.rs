@@ -5,6 +5,7 @@
 mod arm;
 mod exact;
 mod int8;
+mod parts;
 #[cfg(test)]
 mod primitives;
 mod profile;

@@ -158,12 +158,43 @@ impl Op for Across {
     }
 }
 
+/// What blocks are taken apart and put together with.
+struct Blocks;
+
+impl Op for Blocks {
+    type Out = ();
+
+    fn call<S: Simd>(self, s: S) {
+        for bits in 0..=u16::MAX {
+            stored(DType::F16, &bits.to_le_bytes(), &[s.f16(bits)]);
+        }
+        for (first, scale) in (i8::MIN..=i8::MAX).step_by(16).flat_map(|first| NUMBERS.map(|x| (first, x))) {
+            let codes: [i8; 16] = std::array::from_fn(|i| first + i as i8);
+            for minimum in std::iter::once(None).chain(NUMBERS.map(Some)) {
+                let mut found = [0.0; 16];
+                s.scaled(&codes, scale, minimum, &mut found);
+                for (code, found) in codes.iter().zip(found) {
+                    let product = scale * f32::from(*code);
+                    let expected = minimum.map_or(product, |minimum| product - minimum);
+                    assert!(same(found, expected), "{scale:e} · {code} − {minimum:?}: {found:e}");
+                }
+            }
+        }
+        let table: [i8; 16] = std::array::from_fn(|i| (i as i8 - 8) * 15 - 3);
+        for turn in 0..16 {
+            let indices: [u8; 16] = std::array::from_fn(|i| ((5 * i + turn) % 16) as u8);
+            assert_eq!(s.look_up(&table, &indices), indices.map(|i| table[usize::from(i)]));
+        }
+    }
+}
+
 fn all<S: Simd>(detected: Result<S, String>) {
     match detected {
         Ok(s) => {
             s.run(Arithmetic);
             s.run(Loads);
             s.run(Across);
+            s.run(Blocks);
         }
         Err(why) => eprintln!("skipped: {why}"),
     }

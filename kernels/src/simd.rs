@@ -44,6 +44,27 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     /// From bf16 at any address, widened.
     fn load_bf16(self, raw: &Self::Pairs) -> Self::F;
 
+    /// An f16, widened.
+    #[inline(always)]
+    fn f16(self, bits: u16) -> f32 {
+        half::f16::from_bits(bits).to_f32()
+    }
+
+    /// `to[i] = scale · codes[i] − minimum`: rounded after the product, and once more if there is a minimum.
+    #[inline(always)]
+    fn scaled(self, codes: &[i8; 16], scale: f32, minimum: Option<f32>, to: &mut [f32; 16]) {
+        for (to, code) in to.iter_mut().zip(codes) {
+            let product = scale * f32::from(*code);
+            *to = minimum.map_or(product, |minimum| product - minimum);
+        }
+    }
+
+    /// Entries of a table, by their numbers below 16.
+    #[inline(always)]
+    fn look_up(self, table: &[i8; 16], indices: &[u8; 16]) -> [i8; 16] {
+        indices.map(|i| table[usize::from(i & 15)])
+    }
+
     /// a + b.
     fn add(self, a: Self::F, b: Self::F) -> Self::F;
     /// a - b.

@@ -24,24 +24,14 @@ use super::{each_block, nibble_halves};
 static E2M1: [f32; 16] =
     [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0];
 
-#[inline(always)]
 pub(crate) fn f4(raw: &[u8], out: &mut [f32]) {
-    each_block!(raw, out, f4_block);
+    each_block(raw, out, |&[byte]: &[u8; 1], x: &mut [f32; 2]| {
+        *x = [E2M1[usize::from(byte & 15)], E2M1[usize::from(byte >> 4)]];
+    });
 }
 
-#[inline(always)]
-fn f4_block(&[byte]: &[u8; 1], x: &mut [f32; 2]) {
-    *x = [E2M1[usize::from(byte & 15)], E2M1[usize::from(byte >> 4)]];
-}
-
-#[inline(always)]
 pub(crate) fn mxfp4(raw: &[u8], out: &mut [f32]) {
-    each_block!(raw, out, mxfp4_block);
-}
-
-#[inline(always)]
-fn mxfp4_block(b: &[u8; 17], x: &mut [f32; 32]) {
-    scaled(&b[1..], half_e8m0(b[0]), x);
+    each_block(raw, out, |b: &[u8; 17], x: &mut [f32; 32]| scaled(&b[1..], half_e8m0(b[0]), x));
 }
 
 /// A scale of 255: NaN where the format was specified, but here read as 2^127.
@@ -49,16 +39,12 @@ pub(crate) fn mxfp4_suspect(block: &[u8]) -> bool {
     block.first() == Some(&255)
 }
 
-#[inline(always)]
 pub(crate) fn nvfp4(raw: &[u8], out: &mut [f32]) {
-    each_block!(raw, out, nvfp4_block);
-}
-
-#[inline(always)]
-fn nvfp4_block(b: &[u8; 36], x: &mut [f32; 64]) {
-    for (g, (x, codes)) in x.chunks_exact_mut(16).zip(b[4..].chunks_exact(8)).enumerate() {
-        scaled(codes, half_ue4m3(b[g]), x);
-    }
+    each_block(raw, out, |b: &[u8; 36], x: &mut [f32; 64]| {
+        for (g, (x, codes)) in x.chunks_exact_mut(16).zip(b[4..].chunks_exact(8)).enumerate() {
+            scaled(codes, half_ue4m3(b[g]), x);
+        }
+    });
 }
 
 /// A scale whose E4M3 code is NaN: read as 0, or as 240 if its unused sign bit is set.
@@ -66,7 +52,6 @@ pub(crate) fn nvfp4_suspect(block: &[u8]) -> bool {
     block.iter().take(4).any(|scale| scale & 0x7f == 0x7f)
 }
 
-#[inline(always)]
 fn scaled(nibbles: &[u8], scale: f32, x: &mut [f32]) {
     let mut codes = [0; 32];
     let codes = &mut codes[..x.len()];
@@ -77,8 +62,7 @@ fn scaled(nibbles: &[u8], scale: f32, x: &mut [f32]) {
 }
 
 /// 2^(e - 128): half of the power of two that the byte is as E8M0, the two smallest being subnormal.
-#[inline(always)]
-fn half_e8m0(e: u8) -> f32 {
+pub fn half_e8m0(e: u8) -> f32 {
     match e {
         0 | 1 => f32::from_bits(0x0020_0000 << e),
         _ => f32::from_bits(u32::from(e - 1) << 23),
@@ -86,8 +70,7 @@ fn half_e8m0(e: u8) -> f32 {
 }
 
 /// Half of an unsigned E4M3 number; the code for NaN counts as 0, the top bit is not looked at.
-#[inline(always)]
-fn half_ue4m3(s: u8) -> f32 {
+pub fn half_ue4m3(s: u8) -> f32 {
     let (exponent, mantissa) = (s >> 3 & 15, f32::from(s & 7));
     let number = match (s, exponent) {
         (0 | 0x7f, _) => 0.0,

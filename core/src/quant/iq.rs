@@ -57,162 +57,120 @@ use half::f16;
 
 const SHIFT: f32 = 0.125;
 
-#[inline(always)]
 pub(crate) fn iq2_xxs(raw: &[u8], out: &mut [f32]) {
-    each_block!(raw, out, iq2_xxs_block);
-}
-
-#[inline(always)]
-fn iq2_xxs_block(b: &[u8; 66], x: &mut [f32; 256]) {
-    let d = f16_at(b, 0);
-    for (pair, x) in b[2..].chunks_exact(8).zip(x.chunks_exact_mut(32)) {
-        let word = u32_at(pair, 4);
-        let scale = iq2_scale(d, (word >> 28) as u8);
-        for (l, x) in x.chunks_exact_mut(8).enumerate() {
-            signed(scale, &IQ2_XXS[usize::from(pair[l])], even_signs(word >> (7 * l)), x);
+    each_block(raw, out, |b: &[u8; 66], x: &mut [f32; 256]| {
+        let d = f16_at(b, 0);
+        for (pair, x) in b[2..].chunks_exact(8).zip(x.chunks_exact_mut(32)) {
+            let word = u32_at(pair, 4);
+            let scale = iq2_scale(d, (word >> 28) as u8);
+            for (l, x) in x.chunks_exact_mut(8).enumerate() {
+                signed(scale, &IQ2_XXS[usize::from(pair[l])], even_signs(word >> (7 * l)), x);
+            }
         }
-    }
+    });
 }
 
-#[inline(always)]
 pub(crate) fn iq2_xs(raw: &[u8], out: &mut [f32]) {
-    each_block!(raw, out, iq2_xs_block);
+    each_block(raw, out, |b: &[u8; 74], x: &mut [f32; 256]| {
+        let (d, scales) = (f16_at(b, 0), &b[66..]);
+        for (i, x) in x.chunks_exact_mut(8).enumerate() {
+            let word = u16_at(b, 2 + 2 * i);
+            let scale = iq2_scale(d, nibble(scales, i / 2));
+            signed(scale, &IQ2_XS[usize::from(word & 511)], even_signs(u32::from(word >> 9)), x);
+        }
+    });
 }
 
-#[inline(always)]
-fn iq2_xs_block(b: &[u8; 74], x: &mut [f32; 256]) {
-    let (d, scales) = (f16_at(b, 0), &b[66..]);
-    for (i, x) in x.chunks_exact_mut(8).enumerate() {
-        let word = u16_at(b, 2 + 2 * i);
-        let scale = iq2_scale(d, nibble(scales, i / 2));
-        signed(scale, &IQ2_XS[usize::from(word & 511)], even_signs(u32::from(word >> 9)), x);
-    }
-}
-
-#[inline(always)]
 pub(crate) fn iq2_s(raw: &[u8], out: &mut [f32]) {
-    each_block!(raw, out, iq2_s_block);
+    each_block(raw, out, |b: &[u8; 82], x: &mut [f32; 256]| {
+        let (d, low, signs, high, scales) = (f16_at(b, 0), &b[2..34], &b[34..66], &b[66..74], &b[74..]);
+        for (i, x) in x.chunks_exact_mut(8).enumerate() {
+            let index = usize::from(low[i]) | usize::from(high[i / 4] >> (2 * (i % 4)) & 3) << 8;
+            signed(iq2_scale(d, nibble(scales, i / 2)), &IQ2_S[index], signs[i], x);
+        }
+    });
 }
 
-#[inline(always)]
-fn iq2_s_block(b: &[u8; 82], x: &mut [f32; 256]) {
-    let (d, low, signs, high, scales) = (f16_at(b, 0), &b[2..34], &b[34..66], &b[66..74], &b[74..]);
-    for (i, x) in x.chunks_exact_mut(8).enumerate() {
-        let index = usize::from(low[i]) | usize::from(high[i / 4] >> (2 * (i % 4)) & 3) << 8;
-        signed(iq2_scale(d, nibble(scales, i / 2)), &IQ2_S[index], signs[i], x);
-    }
-}
-
-#[inline(always)]
 pub(crate) fn iq3_xxs(raw: &[u8], out: &mut [f32]) {
-    each_block!(raw, out, iq3_xxs_block);
+    each_block(raw, out, |b: &[u8; 98], x: &mut [f32; 256]| {
+        let (d, indices) = (f16_at(b, 0), &b[2..66]);
+        for (i, x) in x.chunks_exact_mut(8).enumerate() {
+            let word = u32_at(b, 66 + 4 * (i / 4));
+            let scale = (d * (0.5 + (word >> 28) as f32)) * 0.5;
+            let signs = even_signs(word >> (7 * (i % 4)));
+            let (left, right) = x.split_at_mut(4);
+            signed(scale, &IQ3_XXS[usize::from(indices[2 * i])], signs, left);
+            signed(scale, &IQ3_XXS[usize::from(indices[2 * i + 1])], signs >> 4, right);
+        }
+    });
 }
 
-#[inline(always)]
-fn iq3_xxs_block(b: &[u8; 98], x: &mut [f32; 256]) {
-    let (d, indices) = (f16_at(b, 0), &b[2..66]);
-    for (i, x) in x.chunks_exact_mut(8).enumerate() {
-        let word = u32_at(b, 66 + 4 * (i / 4));
-        let scale = (d * (0.5 + (word >> 28) as f32)) * 0.5;
-        let signs = even_signs(word >> (7 * (i % 4)));
-        let (left, right) = x.split_at_mut(4);
-        signed(scale, &IQ3_XXS[usize::from(indices[2 * i])], signs, left);
-        signed(scale, &IQ3_XXS[usize::from(indices[2 * i + 1])], signs >> 4, right);
-    }
-}
-
-#[inline(always)]
 pub(crate) fn iq3_s(raw: &[u8], out: &mut [f32]) {
-    each_block!(raw, out, iq3_s_block);
+    each_block(raw, out, |b: &[u8; 110], x: &mut [f32; 256]| {
+        let (d, low, high, signs, scales) = (f16_at(b, 0), &b[2..66], &b[66..74], &b[74..106], &b[106..]);
+        for (i, x) in x.chunks_exact_mut(4).enumerate() {
+            let index = usize::from(low[i]) | usize::from(high[i / 8] >> (i % 8) & 1) << 8;
+            let scale = d * (1.0 + 2.0 * f32::from(nibble(scales, i / 8)));
+            signed(scale, &IQ3_S[index], signs[i / 2] >> (4 * (i % 2)), x);
+        }
+    });
 }
 
-#[inline(always)]
-fn iq3_s_block(b: &[u8; 110], x: &mut [f32; 256]) {
-    let (d, low, high, signs, scales) = (f16_at(b, 0), &b[2..66], &b[66..74], &b[74..106], &b[106..]);
-    for (i, x) in x.chunks_exact_mut(4).enumerate() {
-        let index = usize::from(low[i]) | usize::from(high[i / 8] >> (i % 8) & 1) << 8;
-        let scale = d * (1.0 + 2.0 * f32::from(nibble(scales, i / 8)));
-        signed(scale, &IQ3_S[index], signs[i / 2] >> (4 * (i % 2)), x);
-    }
-}
-
-#[inline(always)]
 pub(crate) fn iq1_s(raw: &[u8], out: &mut [f32]) {
-    each_block!(raw, out, iq1_s_block);
+    each_block(raw, out, |b: &[u8; 50], x: &mut [f32; 256]| {
+        let d = f16_at(b, 0);
+        for (i, x) in x.chunks_exact_mut(8).enumerate() {
+            let word = u16_at(b, 34 + 2 * (i / 4));
+            let index = usize::from(b[2 + i]) | usize::from(word >> (3 * (i % 4)) & 7) << 8;
+            shifted(iq1_scale(d, word >> 12 & 7), &IQ1[index], word >> 15 == 1, x);
+        }
+    });
 }
 
-#[inline(always)]
-fn iq1_s_block(b: &[u8; 50], x: &mut [f32; 256]) {
-    let d = f16_at(b, 0);
-    for (i, x) in x.chunks_exact_mut(8).enumerate() {
-        let word = u16_at(b, 34 + 2 * (i / 4));
-        let index = usize::from(b[2 + i]) | usize::from(word >> (3 * (i % 4)) & 7) << 8;
-        shifted(iq1_scale(d, word >> 12 & 7), &IQ1[index], word >> 15 == 1, x);
-    }
-}
-
-#[inline(always)]
 pub(crate) fn iq1_m(raw: &[u8], out: &mut [f32]) {
-    each_block!(raw, out, iq1_m_block);
+    each_block(raw, out, |b: &[u8; 56], x: &mut [f32; 256]| {
+        let words: [u16; 4] = std::array::from_fn(|i| u16_at(b, 48 + 2 * i));
+        let bits = words.iter().rev().fold(0, |bits, word| bits << 4 | word >> 12);
+        let d = f16::from_bits(bits).to_f32();
+        for (i, x) in x.chunks_exact_mut(8).enumerate() {
+            let high = nibble(&b[32..48], i);
+            let index = usize::from(b[i]) | usize::from(high & 7) << 8;
+            let c = words[i / 8] >> (3 * (i / 2 % 4)) & 7;
+            shifted(iq1_scale(d, c), &IQ1[index], high & 8 != 0, x);
+        }
+    });
 }
 
-#[inline(always)]
-fn iq1_m_block(b: &[u8; 56], x: &mut [f32; 256]) {
-    let words: [u16; 4] = std::array::from_fn(|i| u16_at(b, 48 + 2 * i));
-    let bits = words.iter().rev().fold(0, |bits, word| bits << 4 | word >> 12);
-    let d = f16::from_bits(bits).to_f32();
-    for (i, x) in x.chunks_exact_mut(8).enumerate() {
-        let high = nibble(&b[32..48], i);
-        let index = usize::from(b[i]) | usize::from(high & 7) << 8;
-        let c = words[i / 8] >> (3 * (i / 2 % 4)) & 7;
-        shifted(iq1_scale(d, c), &IQ1[index], high & 8 != 0, x);
-    }
-}
-
-#[inline(always)]
 pub(crate) fn iq4_nl(raw: &[u8], out: &mut [f32]) {
-    each_block!(raw, out, iq4_nl_block);
+    each_block(raw, out, |b: &[u8; 18], x: &mut [f32; 32]| sixteen_values(f16_at(b, 0), &b[2..], x));
 }
 
-#[inline(always)]
-fn iq4_nl_block(b: &[u8; 18], x: &mut [f32; 32]) {
-    sixteen_values(f16_at(b, 0), &b[2..], x);
-}
-
-#[inline(always)]
 pub(crate) fn iq4_xs(raw: &[u8], out: &mut [f32]) {
-    each_block!(raw, out, iq4_xs_block);
+    each_block(raw, out, |b: &[u8; 136], x: &mut [f32; 256]| {
+        let (d, high) = (f16_at(b, 0), u16_at(b, 2));
+        let (sub_blocks, _) = x.as_chunks_mut();
+        for (i, (x, nibbles)) in sub_blocks.iter_mut().zip(b[8..].chunks_exact(16)).enumerate() {
+            let scale = u16::from(nibble(&b[4..8], i)) | (high >> (2 * i) & 3) << 4;
+            sixteen_values(d * (f32::from(scale) - 32.0), nibbles, x);
+        }
+    });
 }
 
-#[inline(always)]
-fn iq4_xs_block(b: &[u8; 136], x: &mut [f32; 256]) {
-    let (d, high) = (f16_at(b, 0), u16_at(b, 2));
-    let (sub_blocks, _) = x.as_chunks_mut();
-    for (i, (x, nibbles)) in sub_blocks.iter_mut().zip(b[8..].chunks_exact(16)).enumerate() {
-        let scale = u16::from(nibble(&b[4..8], i)) | (high >> (2 * i) & 3) << 4;
-        sixteen_values(d * (f32::from(scale) - 32.0), nibbles, x);
-    }
-}
-
-#[inline(always)]
 fn iq2_scale(d: f32, c: u8) -> f32 {
     (d * (0.5 + f32::from(c))) * 0.25
 }
 
-#[inline(always)]
 fn iq1_scale(d: f32, c: u16) -> f32 {
     d * (2.0 * f32::from(c) + 1.0)
 }
 
 /// The eight signs that the low seven bits of `code` stand for.
-#[inline(always)]
 fn even_signs(code: u32) -> u8 {
     let seven = (code & 0x7f) as u8;
     seven | (seven.count_ones() as u8 & 1) << 7
 }
 
 /// A codebook entry, scaled; element `k` negative where bit `k` of `negative` is set.
-#[inline(always)]
 fn signed(scale: f32, entry: &[i8], negative: u8, x: &mut [f32]) {
     for (k, (x, &value)) in x.iter_mut().zip(entry).enumerate() {
         let value = scale * f32::from(value);
@@ -220,7 +178,6 @@ fn signed(scale: f32, entry: &[i8], negative: u8, x: &mut [f32]) {
     }
 }
 
-#[inline(always)]
 fn shifted(scale: f32, entry: &[i8; 8], down: bool, x: &mut [f32]) {
     let shift = if down { -SHIFT } else { SHIFT };
     for (x, &value) in x.iter_mut().zip(entry) {
@@ -228,7 +185,6 @@ fn shifted(scale: f32, entry: &[i8; 8], down: bool, x: &mut [f32]) {
     }
 }
 
-#[inline(always)]
 fn sixteen_values(scale: f32, nibbles: &[u8], x: &mut [f32; 32]) {
     let mut codes = [0; 32];
     nibble_halves(nibbles, &mut codes);

@@ -33,105 +33,80 @@
 
 use super::{each_block, f16_at, nibble_halves, two_bit_planes};
 
-#[inline(always)]
 pub(crate) fn q2_k(raw: &[u8], out: &mut [f32]) {
-    each_block!(raw, out, q2_k_block);
+    each_block(raw, out, |b: &[u8; 84], x: &mut [f32; 256]| {
+        let (d, dm) = (f16_at(b, 80), f16_at(b, 82));
+        let codes = two_bit_planes(&b[16..80]);
+        for (j, (x, codes)) in x.chunks_exact_mut(16).zip(codes.chunks_exact(16)).enumerate() {
+            scale_and_minimum(d * f32::from(b[j] & 15), dm * f32::from(b[j] >> 4), codes, x);
+        }
+    });
 }
 
-#[inline(always)]
-fn q2_k_block(b: &[u8; 84], x: &mut [f32; 256]) {
-    let (d, dm) = (f16_at(b, 80), f16_at(b, 82));
-    let codes = two_bit_planes(&b[16..80]);
-    for (j, (x, codes)) in x.chunks_exact_mut(16).zip(codes.chunks_exact(16)).enumerate() {
-        scale_and_minimum(d * f32::from(b[j] & 15), dm * f32::from(b[j] >> 4), codes, x);
-    }
-}
-
-#[inline(always)]
 pub(crate) fn q3_k(raw: &[u8], out: &mut [f32]) {
-    each_block!(raw, out, q3_k_block);
-}
-
-#[inline(always)]
-fn q3_k_block(b: &[u8; 110], x: &mut [f32; 256]) {
-    let d = f16_at(b, 108);
-    let mask = bit_planes(&b[..32]);
-    let codes = two_bit_planes(&b[32..96]);
-    let scales = q3_k_scales(&b[96..108]);
-    for (j, x) in x.chunks_exact_mut(16).enumerate() {
-        let scale = d * f32::from(scales[j]);
-        let elements = 16 * j..16 * j + 16;
-        for (x, (&code, &bit)) in x.iter_mut().zip(codes[elements.clone()].iter().zip(&mask[elements])) {
-            *x = scale * (f32::from(code + 4 * bit) - 4.0);
+    each_block(raw, out, |b: &[u8; 110], x: &mut [f32; 256]| {
+        let d = f16_at(b, 108);
+        let mask = bit_planes(&b[..32]);
+        let codes = two_bit_planes(&b[32..96]);
+        let scales = q3_k_scales(&b[96..108]);
+        for (j, x) in x.chunks_exact_mut(16).enumerate() {
+            let scale = d * f32::from(scales[j]);
+            let elements = 16 * j..16 * j + 16;
+            for (x, (&code, &bit)) in x.iter_mut().zip(codes[elements.clone()].iter().zip(&mask[elements])) {
+                *x = scale * (f32::from(code + 4 * bit) - 4.0);
+            }
         }
-    }
+    });
 }
 
-#[inline(always)]
 pub(crate) fn q4_k(raw: &[u8], out: &mut [f32]) {
-    each_block!(raw, out, q4_k_block);
+    each_block(raw, out, |b: &[u8; 144], x: &mut [f32; 256]| {
+        let codes = nibble_runs(&b[16..]);
+        eight_sub_blocks(&b[..16], &codes, x);
+    });
 }
 
-#[inline(always)]
-fn q4_k_block(b: &[u8; 144], x: &mut [f32; 256]) {
-    let codes = nibble_runs(&b[16..]);
-    eight_sub_blocks(&b[..16], &codes, x);
-}
-
-#[inline(always)]
 pub(crate) fn q5_k(raw: &[u8], out: &mut [f32]) {
-    each_block!(raw, out, q5_k_block);
+    each_block(raw, out, |b: &[u8; 176], x: &mut [f32; 256]| {
+        let mut codes = nibble_runs(&b[48..]);
+        for (code, bit) in codes.iter_mut().zip(bit_planes(&b[16..48])) {
+            *code |= bit << 4;
+        }
+        eight_sub_blocks(&b[..16], &codes, x);
+    });
 }
 
-#[inline(always)]
-fn q5_k_block(b: &[u8; 176], x: &mut [f32; 256]) {
-    let mut codes = nibble_runs(&b[48..]);
-    for (code, bit) in codes.iter_mut().zip(bit_planes(&b[16..48])) {
-        *code |= bit << 4;
-    }
-    eight_sub_blocks(&b[..16], &codes, x);
-}
-
-#[inline(always)]
 pub(crate) fn q6_k(raw: &[u8], out: &mut [f32]) {
-    each_block!(raw, out, q6_k_block);
+    each_block(raw, out, |b: &[u8; 210], x: &mut [f32; 256]| {
+        let d = f16_at(b, 208);
+        // The two high bits lie in planes as other types' codes do; the nibbles in two runs of 64 bytes.
+        let mut codes = two_bit_planes(&b[128..192]);
+        for (codes, low) in codes.chunks_exact_mut(128).zip(b[..128].chunks_exact(64)) {
+            let mut nibbles = [0; 128];
+            nibble_halves(low, &mut nibbles);
+            for (code, nibble) in codes.iter_mut().zip(nibbles) {
+                *code = *code << 4 | nibble;
+            }
+        }
+        for (j, (x, codes)) in x.chunks_exact_mut(16).zip(codes.chunks_exact(16)).enumerate() {
+            let scale = d * f32::from(b[192 + j] as i8);
+            for (x, &code) in x.iter_mut().zip(codes) {
+                *x = scale * (f32::from(code) - 32.0);
+            }
+        }
+    });
 }
 
-#[inline(always)]
-fn q6_k_block(b: &[u8; 210], x: &mut [f32; 256]) {
-    let d = f16_at(b, 208);
-    // The two high bits lie in planes as other types' codes do; the nibbles in two runs of 64 bytes.
-    let mut codes = two_bit_planes(&b[128..192]);
-    for (codes, low) in codes.chunks_exact_mut(128).zip(b[..128].chunks_exact(64)) {
-        let mut nibbles = [0; 128];
-        nibble_halves(low, &mut nibbles);
-        for (code, nibble) in codes.iter_mut().zip(nibbles) {
-            *code = *code << 4 | nibble;
-        }
-    }
-    for (j, (x, codes)) in x.chunks_exact_mut(16).zip(codes.chunks_exact(16)).enumerate() {
-        let scale = d * f32::from(b[192 + j] as i8);
-        for (x, &code) in x.iter_mut().zip(codes) {
-            *x = scale * (f32::from(code) - 32.0);
-        }
-    }
-}
-
-#[inline(always)]
 pub(crate) fn q8_k(raw: &[u8], out: &mut [f32]) {
-    each_block!(raw, out, q8_k_block);
-}
-
-#[inline(always)]
-fn q8_k_block(b: &[u8; 292], x: &mut [f32; 256]) {
-    let d = f32::from_le_bytes([b[0], b[1], b[2], b[3]]);
-    for (x, &code) in x.iter_mut().zip(&b[4..260]) {
-        *x = d * f32::from(code as i8);
-    }
+    each_block(raw, out, |b: &[u8; 292], x: &mut [f32; 256]| {
+        let d = f32::from_le_bytes([b[0], b[1], b[2], b[3]]);
+        for (x, &code) in x.iter_mut().zip(&b[4..260]) {
+            *x = d * f32::from(code as i8);
+        }
+    });
 }
 
 /// Q4_K and Q5_K once their codes are whole: `head` is `d`, `dm` and the twelve bytes of scales.
-#[inline(always)]
 fn eight_sub_blocks(head: &[u8], codes: &[u8; 256], x: &mut [f32; 256]) {
     let (d, dm) = (f16_at(head, 0), f16_at(head, 2));
     for (j, (x, codes)) in x.chunks_exact_mut(32).zip(codes.chunks_exact(32)).enumerate() {
@@ -140,7 +115,6 @@ fn eight_sub_blocks(head: &[u8], codes: &[u8; 256], x: &mut [f32; 256]) {
     }
 }
 
-#[inline(always)]
 fn scale_and_minimum(scale: f32, minimum: f32, codes: &[u8], x: &mut [f32]) {
     for (x, &code) in x.iter_mut().zip(codes) {
         *x = scale * f32::from(code) - minimum;
@@ -154,7 +128,6 @@ fn scale_and_minimum(scale: f32, minimum: f32, codes: &[u8], x: &mut [f32]) {
 /// bytes 4..7    minima of 0..3 in the low six bits; above them the top two bits of minima 4..7
 /// bytes 8..11   low nibbles: the rest of scales 4..7; high nibbles: the rest of minima 4..7
 /// ```
-#[inline(always)]
 fn scale_pair(bytes: &[u8], j: usize) -> (u8, u8) {
     match j {
         0..4 => (bytes[j] & 63, bytes[j + 4] & 63),
@@ -167,7 +140,6 @@ fn scale_pair(bytes: &[u8], j: usize) -> (u8, u8) {
 
 /// The sixteen scales of Q3_K out of twelve bytes: the nibbles of bytes 0..7 are their low four bits (first all
 /// low nibbles, then all high ones); bytes 8..11 are their high two, in planes of four.
-#[inline(always)]
 fn q3_k_scales(bytes: &[u8]) -> [i8; 16] {
     let mut low = [0; 16];
     nibble_halves(&bytes[..8], &mut low);
@@ -177,7 +149,6 @@ fn q3_k_scales(bytes: &[u8]) -> [i8; 16] {
     })
 }
 
-#[inline(always)]
 fn nibble_runs(bytes: &[u8]) -> [u8; 256] {
     let mut codes = [0; 256];
     for (run, codes) in bytes.chunks_exact(32).zip(codes.chunks_exact_mut(64)) {
@@ -187,7 +158,6 @@ fn nibble_runs(bytes: &[u8]) -> [u8; 256] {
 }
 
 /// Bit `k` of byte `l` becomes element `32k + l`.
-#[inline(always)]
 fn bit_planes(bytes: &[u8]) -> [u8; 256] {
     let mut bits = [0; 256];
     for (k, bits) in bits.chunks_exact_mut(32).enumerate() {

@@ -23,6 +23,8 @@ pub(crate) mod plain;
 pub(crate) mod q_legacy;
 pub(crate) mod ternary;
 
+pub use fp4::{half_e8m0, half_ue4m3};
+
 use crate::dtype::DType;
 use half::f16;
 
@@ -88,24 +90,15 @@ pub fn check(dtype: DType, raw: &[u8], out: &[f32]) -> Result<Codec, DecodeError
     Ok(codec)
 }
 
-/// The same blocks to the same values, without a look at the lengths: whole blocks that have room are decoded. The
-/// loop becomes part of the caller, and so is compiled for the instructions that are switched on there. A type that
-/// is not named here, since nothing is gained, is decoded all the same by instructions that every machine has.
+/// The same, without a look at the lengths: whole blocks that have room are decoded. The loops of the types named here
+/// become part of the caller, and so are compiled for the instructions that are switched on there; others are decoded
+/// by instructions that every machine has.
 #[inline(always)]
 pub fn decode_inlined(dtype: DType, raw: &[u8], out: &mut [f32]) {
     match dtype {
         DType::F32 => plain::f32(raw, out),
         DType::BF16 => plain::bf16(raw, out),
         DType::F64 => plain::f64(raw, out),
-        DType::Q4_0 => q_legacy::q4_0(raw, out),
-        DType::Q4_1 => q_legacy::q4_1(raw, out),
-        DType::Q5_0 => q_legacy::q5_0(raw, out),
-        DType::Q5_1 => q_legacy::q5_1(raw, out),
-        DType::Q2_K => k::q2_k(raw, out),
-        DType::Q6_K => k::q6_k(raw, out),
-        DType::Q8_K => k::q8_k(raw, out),
-        DType::NVFP4 => fp4::nvfp4(raw, out),
-        DType::Q2_0 => one_two_bit::q2_0(raw, out),
         _ => {
             if let Some(codec) = dtype.codec() {
                 (codec.decode)(raw, out);
@@ -114,43 +107,39 @@ pub fn decode_inlined(dtype: DType, raw: &[u8], out: &mut [f32]) {
     }
 }
 
-/// `each_block!(raw, out, decode)` calls `decode` for every block of bytes and the values it becomes. A macro, since a
-/// function that is passed to another is not inlined for sure, and then is not compiled for the instructions that
-/// are switched on where [`decode_inlined`] is called.
-macro_rules! each_block {
-    ($raw:ident, $out:ident, $decode:ident) => {
-        for (block, values) in $raw.as_chunks().0.iter().zip($out.as_chunks_mut().0) {
-            $decode(block, values);
-        }
-    };
+/// Calls `decode` for every block of `BYTES` bytes and the `VALUES` values it becomes.
+fn each_block<const BYTES: usize, const VALUES: usize>(
+    raw: &[u8],
+    out: &mut [f32],
+    decode: impl Fn(&[u8; BYTES], &mut [f32; VALUES]),
+) {
+    let (blocks, _) = raw.as_chunks();
+    let (values, _) = out.as_chunks_mut();
+    for (block, values) in blocks.iter().zip(values) {
+        decode(block, values);
+    }
 }
-use each_block;
 
 /// The f16 that starts at byte `at`, widened.
-#[inline(always)]
 fn f16_at(bytes: &[u8], at: usize) -> f32 {
     f16::from_bits(u16_at(bytes, at)).to_f32()
 }
 
-#[inline(always)]
 fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])
 }
 
-#[inline(always)]
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
 /// Nibble `i` of a run of bytes, the low nibble of a byte before its high one.
-#[inline(always)]
 fn nibble(bytes: &[u8], i: usize) -> u8 {
     (bytes[i / 2] >> (4 * (i % 2))) & 15
 }
 
 /// Splits bytes into codes the way most types store them: the low nibbles become the first half, the high nibbles
 /// the second. `codes` is twice as long as `bytes`.
-#[inline(always)]
 fn nibble_halves(bytes: &[u8], codes: &mut [u8]) {
     let (low, high) = codes.split_at_mut(bytes.len());
     for ((&byte, low), high) in bytes.iter().zip(low).zip(high) {
@@ -161,7 +150,6 @@ fn nibble_halves(bytes: &[u8], codes: &mut [u8]) {
 
 /// 64 bytes as four-in-a-byte codes of 2 bits. Each half of 32 bytes holds 128 elements, in four planes: the
 /// lowest bits of its bytes are the first 32 elements, the next two bits the 32 after them, and so on.
-#[inline(always)]
 fn two_bit_planes(bytes: &[u8]) -> [u8; 256] {
     let mut codes = [0; 256];
     for (bytes, codes) in bytes.chunks_exact(32).zip(codes.chunks_exact_mut(128)) {

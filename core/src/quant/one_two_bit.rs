@@ -11,33 +11,25 @@
 
 use super::{each_block, f16_at};
 
-#[inline(always)]
 pub(crate) fn q1_0(raw: &[u8], out: &mut [f32]) {
-    each_block!(raw, out, q1_0_block);
-}
-
-#[inline(always)]
-fn q1_0_block(b: &[u8; 18], x: &mut [f32; 128]) {
-    let d = f16_at(b, 0);
-    for (x, byte) in x.chunks_exact_mut(8).zip(&b[2..]) {
-        for (k, x) in x.iter_mut().enumerate() {
-            *x = if byte >> k & 1 == 1 { d } else { -d };
+    each_block(raw, out, |b: &[u8; 18], x: &mut [f32; 128]| {
+        let d = f16_at(b, 0);
+        for (x, byte) in x.chunks_exact_mut(8).zip(&b[2..]) {
+            for (k, x) in x.iter_mut().enumerate() {
+                *x = if byte >> k & 1 == 1 { d } else { -d };
+            }
         }
-    }
+    });
 }
 
-#[inline(always)]
 pub(crate) fn q2_0(raw: &[u8], out: &mut [f32]) {
-    each_block!(raw, out, q2_0_block);
-}
-
-#[inline(always)]
-fn q2_0_block(b: &[u8; 18], x: &mut [f32; 64]) {
-    let d = f16_at(b, 0);
-    for (x, byte) in x.chunks_exact_mut(4).zip(&b[2..]) {
-        for (k, x) in x.iter_mut().enumerate() {
-            let code = byte >> (2 * k) & 3;
-            *x = (f32::from(code) - 1.0) * d;
+    each_block(raw, out, |b: &[u8; 18], x: &mut [f32; 64]| {
+        let d = f16_at(b, 0);
+        for (x, byte) in x.chunks_exact_mut(4).zip(&b[2..]) {
+            for (k, x) in x.iter_mut().enumerate() {
+                let code = byte >> (2 * k) & 3;
+                *x = (f32::from(code) - 1.0) * d;
+            }
         }
-    }
+    });
 }

@@ -13,7 +13,8 @@
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 
-/// Converts every number; a macro for the same reason as `each_block`.
+/// Converts every number. A macro, since a function that is passed to another is not inlined for sure, and then is
+/// not compiled for the instructions that are switched on where `decode_inlined` is called.
 macro_rules! each {
     ($raw:ident, $out:ident, |$bytes:pat_param| $value:expr) => {
         for (&$bytes, out) in $raw.as_chunks().0.iter().zip($out) {

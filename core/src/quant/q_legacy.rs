@@ -26,76 +26,48 @@
 
 use super::{each_block, f16_at, nibble_halves, u32_at};
 
-#[inline(always)]
 pub(crate) fn q4_0(raw: &[u8], out: &mut [f32]) {
-    each_block!(raw, out, q4_0_block);
+    each_block(raw, out, |b: &[u8; 18], x: &mut [f32; 32]| {
+        let d = f16_at(b, 0);
+        for (x, code) in x.iter_mut().zip(four_bits(&b[2..])) {
+            *x = (f32::from(code) - 8.0) * d;
+        }
+    });
 }
 
-#[inline(always)]
-fn q4_0_block(b: &[u8; 18], x: &mut [f32; 32]) {
-    let d = f16_at(b, 0);
-    for (x, code) in x.iter_mut().zip(four_bits(&b[2..])) {
-        *x = (f32::from(code) - 8.0) * d;
-    }
-}
-
-#[inline(always)]
 pub(crate) fn q4_1(raw: &[u8], out: &mut [f32]) {
-    each_block!(raw, out, q4_1_block);
+    each_block(raw, out, |b: &[u8; 20], x: &mut [f32; 32]| {
+        let (d, m) = (f16_at(b, 0), f16_at(b, 2));
+        for (x, code) in x.iter_mut().zip(four_bits(&b[4..])) {
+            *x = f32::from(code) * d + m;
+        }
+    });
 }
 
-#[inline(always)]
-fn q4_1_block(b: &[u8; 20], x: &mut [f32; 32]) {
-    let (d, m) = (f16_at(b, 0), f16_at(b, 2));
-    for (x, code) in x.iter_mut().zip(four_bits(&b[4..])) {
-        *x = f32::from(code) * d + m;
-    }
-}
-
-#[inline(always)]
 pub(crate) fn q5_0(raw: &[u8], out: &mut [f32]) {
-    each_block!(raw, out, q5_0_block);
+    each_block(raw, out, |b: &[u8; 22], x: &mut [f32; 32]| {
+        let d = f16_at(b, 0);
+        for (x, code) in x.iter_mut().zip(five_bits(u32_at(b, 2), &b[6..])) {
+            *x = (f32::from(code) - 16.0) * d;
+        }
+    });
 }
 
-#[inline(always)]
-fn q5_0_block(b: &[u8; 22], x: &mut [f32; 32]) {
-    let d = f16_at(b, 0);
-    for (x, code) in x.iter_mut().zip(five_bits(u32_at(b, 2), &b[6..])) {
-        *x = (f32::from(code) - 16.0) * d;
-    }
-}
-
-#[inline(always)]
 pub(crate) fn q5_1(raw: &[u8], out: &mut [f32]) {
-    each_block!(raw, out, q5_1_block);
+    each_block(raw, out, |b: &[u8; 24], x: &mut [f32; 32]| {
+        let (d, m) = (f16_at(b, 0), f16_at(b, 2));
+        for (x, code) in x.iter_mut().zip(five_bits(u32_at(b, 4), &b[8..])) {
+            *x = f32::from(code) * d + m;
+        }
+    });
 }
 
-#[inline(always)]
-fn q5_1_block(b: &[u8; 24], x: &mut [f32; 32]) {
-    let (d, m) = (f16_at(b, 0), f16_at(b, 2));
-    for (x, code) in x.iter_mut().zip(five_bits(u32_at(b, 4), &b[8..])) {
-        *x = f32::from(code) * d + m;
-    }
-}
-
-#[inline(always)]
 pub(crate) fn q8_0(raw: &[u8], out: &mut [f32]) {
-    each_block!(raw, out, q8_0_block);
+    each_block(raw, out, |b: &[u8; 34], x: &mut [f32; 32]| eight_bits(f16_at(b, 0), &b[2..], x));
 }
 
-#[inline(always)]
-fn q8_0_block(b: &[u8; 34], x: &mut [f32; 32]) {
-    eight_bits(f16_at(b, 0), &b[2..], x);
-}
-
-#[inline(always)]
 pub(crate) fn q8_1(raw: &[u8], out: &mut [f32]) {
-    each_block!(raw, out, q8_1_block);
-}
-
-#[inline(always)]
-fn q8_1_block(b: &[u8; 36], x: &mut [f32; 32]) {
-    eight_bits(f16_at(b, 0), &b[4..], x);
+    each_block(raw, out, |b: &[u8; 36], x: &mut [f32; 32]| eight_bits(f16_at(b, 0), &b[4..], x));
 }
 
 /// A stored sum that is NaN or infinite: decoding does not look at it.
@@ -103,14 +75,12 @@ pub(crate) fn q8_1_suspect(block: &[u8]) -> bool {
     block.len() >= 4 && !f16_at(block, 2).is_finite()
 }
 
-#[inline(always)]
 fn four_bits(nibbles: &[u8]) -> [u8; 32] {
     let mut codes = [0; 32];
     nibble_halves(nibbles, &mut codes);
     codes
 }
 
-#[inline(always)]
 fn five_bits(high: u32, nibbles: &[u8]) -> [u8; 32] {
     let mut codes = four_bits(nibbles);
     for (e, code) in codes.iter_mut().enumerate() {
@@ -119,7 +89,6 @@ fn five_bits(high: u32, nibbles: &[u8]) -> [u8; 32] {
     codes
 }
 
-#[inline(always)]
 fn eight_bits(d: f32, codes: &[u8], x: &mut [f32; 32]) {
     for (x, &code) in x.iter_mut().zip(codes) {
         *x = f32::from(code as i8) * d;

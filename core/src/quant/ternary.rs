@@ -20,36 +20,27 @@
 
 use super::{each_block, f16_at, two_bit_planes};
 
-#[inline(always)]
 pub(crate) fn tq2_0(raw: &[u8], out: &mut [f32]) {
-    each_block!(raw, out, tq2_0_block);
+    each_block(raw, out, |b: &[u8; 66], x: &mut [f32; 256]| {
+        let d = f16_at(b, 64);
+        for (x, code) in x.iter_mut().zip(two_bit_planes(&b[..64])) {
+            *x = (f32::from(code) - 1.0) * d;
+        }
+    });
 }
 
-#[inline(always)]
-fn tq2_0_block(b: &[u8; 66], x: &mut [f32; 256]) {
-    let d = f16_at(b, 64);
-    for (x, code) in x.iter_mut().zip(two_bit_planes(&b[..64])) {
-        *x = (f32::from(code) - 1.0) * d;
-    }
-}
-
-#[inline(always)]
 pub(crate) fn tq1_0(raw: &[u8], out: &mut [f32]) {
-    each_block!(raw, out, tq1_0_block);
-}
-
-#[inline(always)]
-fn tq1_0_block(b: &[u8; 54], x: &mut [f32; 256]) {
-    let d = f16_at(b, 52);
-    let (first, rest) = x.split_at_mut(160);
-    let (second, third) = rest.split_at_mut(80);
-    base_three(&b[..32], d, first);
-    base_three(&b[32..48], d, second);
-    base_three(&b[48..52], d, third);
+    each_block(raw, out, |b: &[u8; 54], x: &mut [f32; 256]| {
+        let d = f16_at(b, 52);
+        let (first, rest) = x.split_at_mut(160);
+        let (second, third) = rest.split_at_mut(80);
+        base_three(&b[..32], d, first);
+        base_three(&b[32..48], d, second);
+        base_three(&b[48..52], d, third);
+    });
 }
 
 /// As many digits of every byte as `x` has room for, the first digit of all bytes before the second of any.
-#[inline(always)]
 fn base_three(bytes: &[u8], d: f32, x: &mut [f32]) {
     for (x, power) in x.chunks_exact_mut(bytes.len()).zip([1u8, 3, 9, 27, 81]) {
         for (x, byte) in x.iter_mut().zip(bytes) {

@@ -5,6 +5,7 @@
 
 mod attention;
 mod dots;
+mod float8;
 mod gates;
 mod maths;
 mod norms;

@@ -1,11 +1,13 @@
-//! Stored blocks to f32: the loops of core, compiled with vector instructions.
+//! Stored blocks to f32.
 
+use super::float8;
+use crate::parts::{self, Block, Parts, Visit};
 use crate::simd::{Op, Simd};
 use scantling_core::dtype::DType;
 use scantling_core::quant;
 
-/// Widens whole blocks into as many f32 as they hold; see `quant::decode`. It holds the loops of many types: run it
-/// (`s.run`), which makes it one function, rather than inline it wherever it is needed.
+/// Widens whole blocks into as many f32 as they hold; see `quant::decode`. Bytes or places beyond the last block that
+/// has both are left alone.
 pub(super) struct Widen<'a> {
     pub dtype: DType,
     pub raw: &'a [u8],
@@ -15,14 +17,62 @@ pub(super) struct Widen<'a> {
 impl Op for Widen<'_> {
     type Out = ();
 
+    /// Goes by way of [`Simd::run`] once more, which makes all of this one function: it is as large as the types
+    /// are many, and called from many loops.
     #[inline(always)]
     fn call<S: Simd>(self, s: S) {
-        match self.dtype {
+        s.run(Within(self));
+    }
+}
+
+/// The same, where the instructions are switched on.
+struct Within<'a>(Widen<'a>);
+
+impl Op for Within<'_> {
+    type Out = ();
+
+    #[inline(always)]
+    fn call<S: Simd>(self, s: S) {
+        let Widen { dtype, raw, out } = self.0;
+        match dtype {
             DType::F16 => {
-                let whole = each(s, S::pairs(self.raw), self.out, S::load_f16);
-                quant::decode_inlined(self.dtype, &self.raw[2 * whole..], &mut self.out[whole..]);
+                let whole = each(s, S::pairs(raw), out, S::load_f16);
+                quant::decode_inlined(dtype, &raw[2 * whole..], &mut out[whole..]);
             }
-            _ => quant::decode_inlined(self.dtype, self.raw, self.out),
+            DType::F8_E4M3 => float8::E4M3.widen(raw, out),
+            DType::F8_E5M2 => float8::E5M2.widen(raw, out),
+            DType::F8_E4M3FNUZ => float8::E4M3FNUZ.widen(raw, out),
+            DType::F8_E5M2FNUZ => float8::E5M2FNUZ.widen(raw, out),
+            DType::U64 => {
+                for (raw, out) in raw.as_chunks().0.iter().zip(out) {
+                    *out = rounded(u64::from_le_bytes(*raw));
+                }
+            }
+            _ => {
+                if parts::visit(dtype, Blocks { s, raw, out: &mut *out }).is_none() {
+                    quant::decode_inlined(dtype, raw, out);
+                }
+            }
+        }
+    }
+}
+
+/// Whole blocks, each taken apart and multiplied.
+struct Blocks<'a, S> {
+    s: S,
+    raw: &'a [u8],
+    out: &'a mut [f32],
+}
+
+impl<S: Simd> Visit for Blocks<'_, S> {
+    type Out = ();
+
+    #[inline(always)]
+    fn visit<B: Block>(self) {
+        let mut parts = Parts::new();
+        for (block, values) in B::blocks(self.raw).iter().zip(self.out.chunks_exact_mut(B::VALUES)) {
+            B::unpack(self.s, block, &mut parts);
+            parts.widen::<S, B>(self.s, values);
         }
     }
 }
@@ -34,4 +84,13 @@ fn each<S: Simd, T>(s: S, raw: &[T], out: &mut [f32], load: impl Fn(S, &T) -> S:
         s.store(load(s, raw), out);
     }
     raw.len() * S::LANES
+}
+
+/// The nearest f32, ties to even, without a branch on the top bit, which no conversion takes: the half of such a
+/// number is converted, its lowest bit standing for both that it had.
+#[inline(always)]
+fn rounded(x: u64) -> f32 {
+    let top = x >> 63;
+    let half = x >> top | x & top;
+    half as i64 as f32 * (1 + top as i64) as f32
 }

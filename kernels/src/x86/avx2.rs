@@ -141,6 +141,39 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn f16(self, bits: u16) -> f32 {
+        let stored = avx2!(_mm_cvtsi32_si128(i32::from(bits)));
+        let wide = avx2!(_mm_cvtph_ps(stored));
+        avx2!(_mm_cvtss_f32(wide))
+    }
+
+    #[inline(always)]
+    fn scaled(self, codes: &[i8; 16], scale: f32, minimum: Option<f32>, to: &mut [f32; 16]) {
+        let scale = self.splat(scale);
+        for (codes, to) in codes.as_chunks::<8>().0.iter().zip(to.as_chunks_mut().0) {
+            // SAFETY: reads the eight bytes that `codes` is; needs no alignment.
+            let eight = unsafe { _mm_loadl_epi64(codes.as_ptr().cast()) };
+            let whole = avx2!(_mm256_cvtepi8_epi32(eight));
+            let product = self.mul(scale, avx2!(_mm256_cvtepi32_ps(whole)));
+            let value = minimum.map_or(product, |minimum| self.sub(product, self.splat(minimum)));
+            self.store(value, to);
+        }
+    }
+
+    #[inline(always)]
+    fn look_up(self, table: &[i8; 16], indices: &[u8; 16]) -> [i8; 16] {
+        // SAFETY: reads the sixteen bytes that `table` is; needs no alignment.
+        let table = unsafe { _mm_loadu_si128(table.as_ptr().cast()) };
+        // SAFETY: reads the sixteen bytes that `indices` is; needs no alignment.
+        let indices = unsafe { _mm_loadu_si128(indices.as_ptr().cast()) };
+        let entries = avx2!(_mm_shuffle_epi8(table, indices));
+        let mut out = [0; 16];
+        // SAFETY: writes the sixteen bytes that `out` is; needs no alignment.
+        unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), entries) }
+        out
+    }
+
+    #[inline(always)]
     fn add(self, a: __m256, b: __m256) -> __m256 {
         avx2!(_mm256_add_ps(a, b))
     }

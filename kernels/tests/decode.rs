@@ -1,0 +1,89 @@
+//! Widening by every leaf, against core's loops: the same bits, whatever the bytes are.
+
+use proptest::prelude::*;
+use scantling_core::dtype::DType;
+use scantling_core::kernel::{Kernel, Make, Options};
+use scantling_core::quant;
+use scantling_core::registry::Registry;
+use scantling_kernels as _;
+
+/// The leaves that run here, but for the one that is the definition.
+fn leaves() -> Vec<Box<dyn Kernel>> {
+    let plugins = Registry::linked_kernels().unwrap();
+    let usable = |make| match make {
+        Make::Leaf(make) => make(&Options::default()).ok(),
+        Make::Wrapper(_) => None,
+    };
+    plugins.into_iter().filter(|p| p.name != "scalar").filter_map(|p| usable(p.make)).collect()
+}
+
+/// Widens with core and with a kernel; tells the first value that differs. Any NaN equals any other, -0 equals 0.
+fn difference(kernel: &dyn Kernel, dtype: DType, raw: &[u8]) -> Option<String> {
+    let count = raw.len() / dtype.block_bytes() * dtype.block_values();
+    let (mut found, mut expected) = (vec![f32::from_bits(0x7fc0_dead); count], vec![0.0; count]);
+    kernel.decode(dtype, raw, &mut found).unwrap();
+    quant::decode(dtype, raw, &mut expected).unwrap();
+    let differ = |(a, b): (&f32, &f32)| {
+        a.to_bits() != b.to_bits() && !(a.is_nan() && b.is_nan()) && (a, b) != (&0.0, &0.0)
+    };
+    let at = found.iter().zip(&expected).position(differ)?;
+    let name = kernel.name();
+    Some(format!("{name}, {dtype}: value {at} is {:e}, expected {:e}", found[at], expected[at]))
+}
+
+/// Random bytes: of f16 scales, one in 32 is infinite or NaN, and as many are subnormal.
+fn random(seed: u64, count: usize) -> Vec<u8> {
+    let mut state = seed | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    };
+    (0..count.div_ceil(8)).flat_map(|_| next()).take(count).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn every_leaf_widens_any_bytes_to_the_bits_that_core_defines(seed: u64, blocks in 0usize..70, lead in 0usize..9) {
+        for kernel in leaves() {
+            for dtype in DType::all().filter(|dtype| dtype.codec().is_some()) {
+                let raw = random(seed, lead + blocks * dtype.block_bytes());
+                prop_assert_eq!(difference(&*kernel, dtype, &raw[lead..]), None);
+            }
+        }
+    }
+}
+
+/// Scales that are not finite, largest and smallest numbers, codes of all kinds: a third of all bytes, twice in a row, in
+/// every place of a block.
+#[test]
+fn bytes_in_every_place_of_a_block_are_widened_as_in_core() {
+    for kernel in leaves() {
+        for dtype in DType::all().filter(|dtype| dtype.codec().is_some()) {
+            let block = dtype.block_bytes();
+            for at in 0..block {
+                let mut raw = random(at as u64 + 77, block);
+                for byte in (0..=255).step_by(3) {
+                    raw[at..block.min(at + 2)].fill(byte);
+                    assert_eq!(difference(&*kernel, dtype, &raw), None, "{byte:#x} at {at}");
+                }
+            }
+        }
+    }
+}
+
+/// Types of one byte: all bytes, at every distance from the start of a vector.
+#[test]
+fn every_byte_that_is_a_number_is_widened_as_in_core() {
+    for kernel in leaves() {
+        for dtype in DType::all().filter(|dtype| dtype.codec().is_some() && dtype.block_bytes() == 1) {
+            for start in 0..=255u8 {
+                let raw: Vec<u8> = (0..=255u8).map(|i| start.wrapping_add(i)).collect();
+                assert_eq!(difference(&*kernel, dtype, &raw), None, "from {start:#x} on");
+            }
+        }
+    }
+}
