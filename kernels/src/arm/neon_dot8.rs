@@ -170,12 +170,6 @@ impl<Q: Step> Dot8 for Fours<Q> {
     }
 
     #[inline(always)]
-    fn prefetch(self, at: *const u8) {
-        // SAFETY: a hint, which no address makes fail.
-        unsafe { asm!("prfm pldl1keep, [{at}]", at = in(reg) at, options(nostack, preserves_flags)) }
-    }
-
-    #[inline(always)]
     fn doubled(self, bytes: u64) -> [u8; 16] {
         let single = neon!(vcombine_u8(vcreate_u8(bytes), vcreate_u8(bytes)));
         let mut out = [0; 16];

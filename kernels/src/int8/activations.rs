@@ -32,6 +32,8 @@ pub(crate) enum Grain {
 pub(super) struct Span {
     /// -127..=127.
     pub codes: [[i8; 32]; 8],
+    /// What [`Dot8::raised_products`] wants beside them.
+    pub raised: [[u8; 32]; 8],
     /// For each 16 codes, the sum of those in the first two places of four, and of those in the last two.
     pairs: [[i16; 2]; 16],
     /// Sums of 16 codes.
@@ -45,6 +47,7 @@ pub(super) struct Span {
 impl Span {
     const ZERO: Span = Span {
         codes: [[0; 32]; 8],
+        raised: [[0; 32]; 8],
         pairs: [[0; 2]; 16],
         sums: [0; 16],
         scales: [0.0; 8],
@@ -109,7 +112,7 @@ fn scale(greatest: f32) -> (f32, f32) {
 }
 
 /// Of each two runs of 32, the second half of the one changes places with the first half of the other: from the order
-/// of the elements to that of [`Format::PAIRED`](super::formats::Format::PAIRED), and back.
+/// of the elements to that of [`Dot8::PAIRED`], and back.
 #[inline(always)]
 pub(super) fn swap_halves<T>(codes: &mut [T; SPAN]) {
     let halves = codes.as_chunks_mut::<16>().0;
@@ -118,46 +121,92 @@ pub(super) fn swap_halves<T>(codes: &mut [T; SPAN]) {
     }
 }
 
-/// Rows of activations, each in spans.
+/// What a format wants of few rows of activations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Layout {
+    pub grain: Grain,
+    /// Whether codes are in the order of [`Dot8::PAIRED`].
+    pub paired: bool,
+    /// What the weights' codes are raised by.
+    pub raised: i8,
+}
+
+/// Few rows of activations, in tiles of up to 4 rows.
 pub(super) struct Few {
-    /// Row after row.
-    pub spans: Vec<Span>,
+    pub layout: Layout,
+    /// Tile after tile; of a tile, the first spans of all rows, then the second ones.
+    spans: Vec<Span>,
+    /// Rows in all.
+    rows: usize,
     /// Spans of a row.
-    pub per_row: usize,
+    per_row: usize,
 }
 
 impl Few {
-    /// With `paired`, the codes are in the order of [`Format::PAIRED`](super::formats::Format::PAIRED).
-    pub fn new<S: Dot8>(s: S, x: Rows<'_>, grain: Grain, paired: bool) -> Few {
+    pub fn new<S: Dot8>(s: S, x: Rows<'_>, layout: Layout) -> Few {
         let per_row = x.cols().div_ceil(SPAN);
-        let mut few = Few { spans: Vec::with_capacity(x.rows() * per_row), per_row };
-        s.run(QuantiseRows { x, grain, paired, spans: &mut few.spans });
+        let mut few = Few { layout, spans: Vec::with_capacity(x.rows() * per_row), rows: x.rows(), per_row };
+        s.run(QuantiseRows { x, few: &mut few });
         few
+    }
+
+    /// First row, number of rows and spans of each tile.
+    #[inline]
+    pub fn tiles(&self) -> impl Iterator<Item = (usize, usize, &[Span])> {
+        let mut first = 0;
+        std::iter::from_fn(move || {
+            let (rows, start) = (height(self.rows - first), first);
+            first += rows;
+            (rows > 0).then(|| (start, rows, &self.spans[start * self.per_row..first * self.per_row]))
+        })
+    }
+}
+
+/// Rows of the next tile, of so many that are left.
+#[inline]
+fn height(rows: usize) -> usize {
+    match rows {
+        5 | 6 => 3,
+        rows => rows.min(4),
     }
 }
 
 struct QuantiseRows<'a> {
     x: Rows<'a>,
-    grain: Grain,
-    paired: bool,
-    spans: &'a mut Vec<Span>,
+    few: &'a mut Few,
 }
 
 impl Task for QuantiseRows<'_> {
     type Out = ();
     #[inline(always)]
     fn call<S: Dot8>(self, s: S) {
-        for row in self.x.iter() {
-            for x in row.chunks(SPAN) {
-                let mut span = quantise(s, x, self.grain);
-                if self.paired {
-                    let codes = span.codes.as_flattened_mut().first_chunk_mut().expect("eight runs of 32");
-                    swap_halves(codes);
+        let Few { layout, spans, rows, per_row } = self.few;
+        let mut first = 0;
+        while first < *rows {
+            let height = height(*rows - first);
+            for i in 0..*per_row {
+                for row in first..first + height {
+                    let x = &self.x.row(row)[i * SPAN..];
+                    spans.push(quantise_for(s, &x[..x.len().min(SPAN)], *layout));
                 }
-                self.spans.push(span);
             }
+            first += height;
         }
     }
+}
+
+#[inline(always)]
+fn quantise_for<S: Dot8>(s: S, x: &[f32], layout: Layout) -> Span {
+    let mut span = quantise(s, x, layout.grain);
+    if layout.paired {
+        swap_halves(span.codes.as_flattened_mut().first_chunk_mut().expect("eight runs of 32"));
+    }
+    if layout.raised != 0 {
+        for (raised, codes) in span.raised.iter_mut().zip(&span.codes) {
+            *raised = s.raised(codes, layout.raised);
+        }
+    }
+    span
 }
 
 /// Rows of activations that a tile has at most.

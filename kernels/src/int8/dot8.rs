@@ -38,11 +38,12 @@ pub(crate) trait Dot8: Copy + Send + Sync + 'static {
 
     /// Whether [`Runs`](Self::Runs) have 16 bits, each holding the products of two of the four places of a quad.
     const NARROW: bool;
+    /// Whether [`nibble_pairs`](Self::nibble_pairs) gives the first halves of both runs, then their second halves, and
+    /// [`add_pair`](Self::add_pair) takes products in that order. If not, the one run comes after the other.
+    const PAIRED: bool = false;
 
     /// Runs a loop with the instructions switched on.
     fn run<T: Task>(self, task: T) -> T::Out;
-    /// Asks for a cache line that will be read soon. Any address will do.
-    fn prefetch(self, at: *const u8);
     /// Each of eight bytes twice, the lowest first.
     fn doubled(self, bytes: u64) -> [u8; 16];
     /// Widens eight f16.
@@ -51,11 +52,40 @@ pub(crate) trait Dot8: Copy + Send + Sync + 'static {
     // Activations.
 
     /// The largest magnitude, as bits without sign: so floats are in order, infinity and NaN above all numbers.
-    fn greatest(self, x: &[f32; 32]) -> u32;
+    #[inline(always)]
+    fn greatest(self, x: &[f32; 32]) -> u32 {
+        let mut most = 0;
+        for x in x {
+            most = (x.to_bits() & 0x7fff_ffff).max(most);
+        }
+        most
+    }
+
     /// The whole number nearest to each product, of two the even one; all are within ±127.
-    fn rounded(self, x: &[f32; 32], by: f32) -> [i8; 32];
+    #[inline(always)]
+    fn rounded(self, x: &[f32; 32], by: f32) -> [i8; 32] {
+        let mut codes = [0; 32];
+        for (code, x) in codes.iter_mut().zip(x) {
+            *code = (x * by).round_ties_even() as i8;
+        }
+        codes
+    }
+
     /// Of each 16 activations, the sum of those in the first two places of four, and of those in the last two.
-    fn pair_sums(self, x: &[i8; 32]) -> [[i16; 2]; 2];
+    #[inline(always)]
+    fn pair_sums(self, x: &[i8; 32]) -> [[i16; 2]; 2] {
+        let mut sums = [[0; 2]; 2];
+        for (e, x) in x.iter().enumerate() {
+            sums[e / 16][e % 4 / 2] += i16::from(*x);
+        }
+        sums
+    }
+
+    /// What [`raised_products`](Self::raised_products) wants to know of the activations.
+    #[inline(always)]
+    fn raised(self, _x: &[i8; 32], _by: i8) -> [u8; 32] {
+        [0; 32]
+    }
 
     // Bytes: how codes are taken out of stored blocks.
 
@@ -65,8 +95,12 @@ pub(crate) trait Dot8: Copy + Send + Sync + 'static {
     fn store(self, codes: Self::Bytes, to: &mut [u8; 32]);
     /// The low nibbles of 16 bytes, then their high nibbles.
     fn nibbles(self, bytes: &[u8; 16]) -> Self::Bytes;
-    /// The low nibbles of 16 bytes and of 16 others, then the high nibbles of both.
-    fn nibble_pairs(self, a: &[u8; 16], b: &[u8; 16]) -> [Self::Bytes; 2];
+    /// The nibbles of 16 bytes and of 16 others, low ones before high ones: two runs in the order of
+    /// [`PAIRED`](Self::PAIRED).
+    #[inline(always)]
+    fn nibble_pairs(self, a: &[u8; 16], b: &[u8; 16]) -> [Self::Bytes; 2] {
+        [self.nibbles(a), self.nibbles(b)]
+    }
     /// A byte of 0 or 1 for each bit, the lowest bit first.
     fn bits(self, bits: u32) -> Self::Bytes;
     /// `(bytes >> SHIFT) & mask`, each byte by itself. `mask` is below `256 >> SHIFT`.
@@ -84,9 +118,12 @@ pub(crate) trait Dot8: Copy + Send + Sync + 'static {
     fn products<const SIGNED: bool>(self, codes: Self::Bytes, x: &[i8; 32]) -> Self::Products;
     /// The products as 32-bit sums.
     fn sums(self, products: Self::Products) -> Self::Sums;
-    /// Two products as 32-bit sums; their upper and their lower halves stay apart. If not `wide`, codes are at most
-    /// 31.
-    fn pair_of_sums<const WIDE: bool>(self, a: Self::Products, b: Self::Products) -> Self::Sums;
+    /// Products of codes less `by`, which lie within ±`by`, with activations; `raised` is what
+    /// [`raised`](Self::raised) made of these.
+    #[inline(always)]
+    fn raised_products(self, codes: Self::Bytes, by: i8, x: &[i8; 32], _raised: &[u8; 32]) -> Self::Products {
+        self.products::<true>(self.offset(codes, -by), x)
+    }
     /// 16 signed scales, made ready for [`scaled`](Self::scaled).
     fn scales(self, scales: [u8; 16]) -> Self::Scales;
     /// `sums + products · scales`: run `run` of 8, its first 16 products with scale `2·run`, the others with the
@@ -106,8 +143,20 @@ pub(crate) trait Dot8: Copy + Send + Sync + 'static {
     fn no_floats(self) -> Self::Floats;
     /// `floats + sums · by`, rounded once.
     fn add_sums(self, floats: Self::Floats, sums: Self::Sums, by: f32) -> Self::Floats;
-    /// `floats + sums · by`, the lower half by number `2·pair`, the upper half by the one after it.
-    fn add_pair(self, floats: Self::Floats, sums: Self::Sums, by: &[f32; 8], pair: usize) -> Self::Floats;
+    /// `floats + products · by` of two runs in the order of [`PAIRED`](Self::PAIRED), the first by number `2·pair`,
+    /// the second by the one after it. If not `WIDE`, codes are at most 31.
+    #[inline(always)]
+    fn add_pair<const WIDE: bool>(
+        self,
+        floats: Self::Floats,
+        products: [Self::Products; 2],
+        by: &[f32; 8],
+        pair: usize,
+    ) -> Self::Floats {
+        let [first, second] = products;
+        let floats = self.add_sums(floats, self.sums(first), by[2 * pair]);
+        self.add_sums(floats, self.sums(second), by[2 * pair + 1])
+    }
     /// `floats + a · b`, for numbers that belong to one output.
     fn add_products(self, floats: Self::Floats, a: &[f32; 8], b: &[f32; 8]) -> Self::Floats;
     /// `a + b`.

@@ -14,9 +14,9 @@ mod formats;
 mod panels;
 mod rows;
 
-use activations::{Few, Grain, MANY, Tiles};
+use activations::{Few, Grain, Layout, MANY, Tiles};
 use dot8::Dot8;
-use formats::Format;
+use formats::{Codes, Format};
 use scantling_core::dtype::DType;
 use scantling_core::kernel::{Kernel, Precision};
 use scantling_core::matrix::{Rows, RowsMut};
@@ -91,12 +91,7 @@ impl<S: Dot8> Int8<S> {
             return;
         }
         if x.rows() < MANY {
-            let few = match (F::GRAIN, F::PAIRED) {
-                (Grain::Coarse, _) => &mut prepared.few_coarse,
-                (Grain::Fine, false) => &mut prepared.few_fine,
-                (Grain::Fine, true) => &mut prepared.few_paired,
-            };
-            let few = few.get_or_insert_with(|| Few::new(self.dot8, x, F::GRAIN, F::PAIRED));
+            let few = prepared.few::<F, S>(self.dot8, x);
             rows::product::<F, S>(self.dot8, linear, few, out);
         } else {
             let tiles = match F::GRAIN {
@@ -112,9 +107,21 @@ impl<S: Dot8> Int8<S> {
 /// Activations as the products of one call have needed them so far.
 #[derive(Default)]
 struct Prepared {
-    few_fine: Option<Few>,
-    few_paired: Option<Few>,
-    few_coarse: Option<Few>,
+    few: Vec<Few>,
     tiles_fine: Option<Tiles>,
     tiles_coarse: Option<Tiles>,
+}
+
+impl Prepared {
+    /// A few rows, as format `F` wants them.
+    fn few<F: Format, S: Dot8>(&mut self, s: S, x: Rows<'_>) -> &Few {
+        let raised = if let Codes::Signed(bits) = F::CODES { 1 << bits } else { 0 };
+        let layout = Layout { grain: F::GRAIN, paired: F::PAIRED && S::PAIRED, raised };
+        let known = self.few.iter().position(|few| few.layout == layout);
+        let known = known.unwrap_or_else(|| {
+            self.few.push(Few::new(s, x, layout));
+            self.few.len() - 1
+        });
+        &self.few[known]
+    }
 }

@@ -107,11 +107,10 @@ impl<F: Format> Task for Pack<'_, F> {
 
 #[inline(always)]
 fn pack_row<F: Format, S: Dot8>(s: S, w: &[u8], r: usize, codes: &mut [u8; SPAN], panel: &mut Panel) {
-    let offset = if let Codes::Signed(bits) = F::CODES { 1 << bits } else { 0 };
     for (run, to) in F::codes(s, w).into_iter().zip(codes.as_chunks_mut().0) {
-        s.store(s.offset(run, offset), to);
+        s.store(run, to);
     }
-    if F::PAIRED {
+    if F::PAIRED && S::PAIRED {
         swap_halves(codes);
     }
     let scales = F::scales(s, w);
@@ -232,7 +231,7 @@ fn one_run<F: Format, S: Dot8, const R: usize>(
     for (codes, x_quads) in codes.chunks_exact(step).zip(x_quads.chunks_exact(step)) {
         let starts = &x.starts[run * F::RUN / 16];
         let mut runs = [s.start::<0>(0); R];
-        if F::CODES.signed() {
+        if matches!(F::CODES, Codes::Signed(_)) {
             for (runs, start) in runs.iter_mut().zip(starts) {
                 *runs = offset::<F, S>(s, *start);
             }
@@ -255,11 +254,11 @@ const fn step<F: Format, S: Dot8>() -> usize {
     let fit = F::CODES.quads_in_16_bits();
     let step = if S::NARROW && fit < F::RUN / 4 { 4 } else { F::RUN / 4 };
     assert!(!S::NARROW || step <= fit, "sums overflow");
-    assert!(!F::CODES.signed() || step == F::RUN / 4, "starts are for whole runs");
+    assert!(!matches!(F::CODES, Codes::Signed(_)) || step == F::RUN / 4, "starts are for whole runs");
     step
 }
 
-/// The offset that was added to signed codes makes each sum too large by itself times the sum of activations.
+/// What signed codes are raised by makes each sum too large by itself times the sum of activations.
 #[inline(always)]
 fn offset<F: Format, S: Dot8>(s: S, start: u32) -> S::Runs {
     match F::CODES {

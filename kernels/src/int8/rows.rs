@@ -1,95 +1,108 @@
 //! Few rows of activations: weights are read once, as they are stored, each row against all activations.
 
-use super::activations::{Few, Grain, SPAN, Span};
+use super::activations::{Few, Grain, Span};
 use super::dot8::{Dot8, Task};
 use super::formats::{Codes, Format};
 use scantling_core::matrix::RowsMut;
 use scantling_core::ops::Linear;
 use std::marker::PhantomData;
 
-/// How far ahead of its use memory is asked for, in bytes.
-const AHEAD: usize = 4096;
-/// Rows of weights that are gone through before the next activations: few enough to stay in the nearest cache.
-const TURN: usize = 4;
-/// Rows of activations that a row of weights is multiplied with at once.
-const AT_ONCE: usize = 4;
+/// Rows of weights that are gone through together, a span of each in turn. They lie far apart: memory is read fastest
+/// as a few long streams, and a span of activations serves all of them while it is in the nearest cache.
+const STREAMS: usize = 4;
 
 /// The product of a matrix of format `F`.
-pub(super) fn product<F: Format, S: Dot8>(s: S, linear: Linear<'_>, x: &Few, mut out: RowsMut<'_>) {
-    for first in (0..linear.weight.rows()).step_by(TURN) {
-        let outputs = first..(first + TURN).min(linear.weight.rows());
-        for row in (0..out.rows()).step_by(AT_ONCE) {
-            let rows = (out.rows() - row).min(AT_ONCE);
-            let x = &x.spans[row * x.per_row..][..rows * x.per_row];
-            let turn = Turn { linear, outputs: outputs.clone(), row };
-            match rows {
-                1 => s.run(Rows::<F, 1> { turn, x, out: &mut out, format: PhantomData }),
-                2 => s.run(Rows::<F, 2> { turn, x, out: &mut out, format: PhantomData }),
-                3 => s.run(Rows::<F, 3> { turn, x, out: &mut out, format: PhantomData }),
-                _ => s.run(Rows::<F, 4> { turn, x, out: &mut out, format: PhantomData }),
-            }
-        }
-    }
+pub(super) fn product<F: Format, S: Dot8>(s: S, linear: Linear<'_>, x: &Few, out: RowsMut<'_>) {
+    s.run(Product::<F> { linear, x, out, format: PhantomData });
 }
 
-/// Which outputs are made.
-struct Turn<'a> {
+struct Product<'a, F> {
     linear: Linear<'a>,
-    outputs: std::ops::Range<usize>,
-    /// First row of activations.
-    row: usize,
-}
-
-/// Some rows of weights with `R` rows of activations.
-struct Rows<'a, 'o, F, const R: usize> {
-    turn: Turn<'a>,
-    x: &'a [Span],
-    out: &'a mut RowsMut<'o>,
+    x: &'a Few,
+    out: RowsMut<'a>,
     format: PhantomData<F>,
 }
 
-impl<F: Format, const R: usize> Task for Rows<'_, '_, F, R> {
+impl<F: Format> Task for Product<'_, F> {
     type Out = ();
     #[inline(always)]
-    fn call<S: Dot8>(self, s: S) {
-        let Turn { linear, outputs, row } = self.turn;
-        let per_row = linear.weight.cols().div_ceil(SPAN);
-        let mut x: [&[Span]; R] = [&[]; R];
-        for (r, x) in x.iter_mut().enumerate() {
-            *x = &self.x[r * per_row..][..per_row];
+    fn call<S: Dot8>(mut self, s: S) {
+        let rows = self.linear.weight.rows();
+        let part = rows / STREAMS;
+        // One call for whole turns and the rows left over: half as much to compile.
+        for turn in 0..part + rows % STREAMS {
+            let apart = if turn < part { part } else { 0 };
+            let first = if turn < part { turn } else { turn + 3 * part };
+            let outputs = [first, first + apart, first + 2 * apart, first + 3 * apart];
+            self.outputs(s, &outputs[..if turn < part { STREAMS } else { 1 }]);
         }
-        for o in outputs {
-            let sums = one_row::<F, S, R>(s, linear.weight.row(o), &x);
-            let bias = linear.bias.map_or(0.0, |bias| bias[o]);
+    }
+}
+
+impl<F: Format> Product<'_, F> {
+    /// Up to [`STREAMS`] outputs, with all activations.
+    #[inline(always)]
+    fn outputs<S: Dot8>(&mut self, s: S, outputs: &[usize]) {
+        let mut w: [&[u8]; STREAMS] = [&[]; STREAMS];
+        for (w, o) in w.iter_mut().zip(outputs) {
+            *w = self.linear.weight.row(*o);
+        }
+        let w = &w[..outputs.len()];
+        for (first, rows, x) in self.x.tiles() {
+            match rows {
+                1 => self.tile::<S, 1>(s, outputs, w, first, x),
+                2 => self.tile::<S, 2>(s, outputs, w, first, x),
+                3 => self.tile::<S, 3>(s, outputs, w, first, x),
+                4 => self.tile::<S, 4>(s, outputs, w, first, x),
+                other => unreachable!("tiles have 1 to 4 rows, not {other}"),
+            }
+        }
+    }
+
+    /// The same with `R` rows of activations.
+    #[inline(always)]
+    fn tile<S: Dot8, const R: usize>(
+        &mut self,
+        s: S,
+        outputs: &[usize],
+        w: &[&[u8]],
+        first: usize,
+        x: &[Span],
+    ) {
+        let sums = dots::<F, S, R>(s, w, x.as_chunks().0);
+        for (o, sums) in outputs.iter().zip(sums) {
+            let bias = self.linear.bias.map_or(0.0, |bias| bias[*o]);
             for (r, sum) in sums.into_iter().enumerate() {
-                self.out.row(row + r)[o] = sum * linear.scale + bias;
+                self.out.row(first + r)[*o] = sum * self.linear.scale + bias;
             }
         }
     }
 }
 
-/// One row of weights against `R` rows of activations.
+/// Up to [`STREAMS`] rows of weights against `R` rows of activations.
 #[inline(always)]
-fn one_row<F: Format, S: Dot8, const R: usize>(s: S, w: &[u8], x: &[&[Span]; R]) -> [f32; R] {
-    let mut floats = [[s.no_floats(); 2]; R];
+fn dots<F: Format, S: Dot8, const R: usize>(s: S, w: &[&[u8]], x: &[[Span; R]]) -> [[f32; R]; STREAMS] {
+    let mut floats = [[[s.no_floats(); 2]; R]; STREAMS];
     let mut padded = [0; 512];
-    for i in 0..x[0].len() {
-        let rest = &w[i * F::BYTES..];
-        for line in (0..F::BYTES).step_by(64) {
-            s.prefetch(rest.as_ptr().wrapping_add(AHEAD + line));
+    for (i, x) in x.iter().enumerate() {
+        for (w, floats) in w.iter().zip(&mut floats) {
+            let rest = &w[i * F::BYTES..];
+            let w = if rest.len() >= F::BYTES {
+                &rest[..F::BYTES]
+            } else {
+                // Blocks of zero bytes against activations of zero add nothing.
+                padded[..rest.len()].copy_from_slice(rest);
+                padded[rest.len()..].fill(0);
+                &padded[..F::BYTES]
+            };
+            one_span::<F, S, R>(s, w, x, floats);
         }
-        let w = if rest.len() >= F::BYTES {
-            &rest[..F::BYTES]
-        } else {
-            // Blocks of zero bytes against activations of zero add nothing.
-            padded[..rest.len()].copy_from_slice(rest);
-            &padded[..F::BYTES]
-        };
-        one_span::<F, S, R>(s, w, x, i, &mut floats);
     }
-    let mut sums = [0.0; R];
-    for (sum, [even, odd]) in sums.iter_mut().zip(floats) {
-        *sum = s.total(s.join_floats(even, odd));
+    let mut sums = [[0.0; R]; STREAMS];
+    for (sums, floats) in sums.iter_mut().zip(floats) {
+        for (sum, [even, odd]) in sums.iter_mut().zip(floats) {
+            *sum = s.total(s.join_floats(even, odd));
+        }
     }
     sums
 }
@@ -98,8 +111,7 @@ fn one_row<F: Format, S: Dot8, const R: usize>(s: S, w: &[u8], x: &[&[Span]; R])
 fn one_span<F: Format, S: Dot8, const R: usize>(
     s: S,
     w: &[u8],
-    x: &[&[Span]; R],
-    i: usize,
+    x: &[Span; R],
     floats: &mut [[S::Floats; 2]; R],
 ) {
     let codes = F::codes(s, w);
@@ -107,19 +119,19 @@ fn one_span<F: Format, S: Dot8, const R: usize>(
     if F::GRAIN == Grain::Fine {
         let mut by = [scales.d; R];
         for (r, x) in x.iter().enumerate() {
-            for (by, scale) in by[r].iter_mut().zip(&x[i].scales) {
+            for (by, scale) in by[r].iter_mut().zip(&x.scales) {
                 *by *= scale;
             }
             if F::MINIMA {
-                floats[r][0] = s.add_products(floats[r][0], &scales.m, &x[i].weighted);
+                floats[r][0] = s.add_products(floats[r][0], &scales.m, &x.weighted);
             }
         }
         if F::PAIRED {
-            pairs::<F, S, R>(s, codes, &by, x, i, floats);
+            pairs::<F, S, R>(s, codes, &by, x, floats);
         } else {
             for (b, codes) in codes.into_iter().enumerate() {
                 for r in 0..R {
-                    let sums = s.sums(products::<F, S>(s, codes, &x[r][i].codes[b]));
+                    let sums = s.sums(products::<F, S>(s, codes, &x[r], b));
                     floats[r][b % 2] = s.add_sums(floats[r][b % 2], sums, by[r][b]);
                 }
             }
@@ -129,12 +141,10 @@ fn one_span<F: Format, S: Dot8, const R: usize>(
         let mut sums = [s.no_sums(); R];
         for (b, codes) in codes.into_iter().enumerate() {
             for r in 0..R {
-                let products = products::<F, S>(s, codes, &x[r][i].codes[b]);
-                sums[r] = s.scaled(sums[r], products, ready, b);
+                sums[r] = s.scaled(sums[r], products::<F, S>(s, codes, &x[r], b), ready, b);
             }
         }
-        for r in 0..R {
-            let x = &x[r][i];
+        for (r, x) in x.iter().enumerate() {
             floats[r][0] = s.add_sums(floats[r][0], sums[r], scales.d[0] * x.scales[0]);
             if F::MINIMA {
                 let minima = s.minima(scales.minima, &x.sums);
@@ -144,31 +154,34 @@ fn one_span<F: Format, S: Dot8, const R: usize>(
     }
 }
 
-/// Two runs of 32 at a time, their halves lying together.
+/// Two runs of 32 at a time.
 #[inline(always)]
 fn pairs<F: Format, S: Dot8, const R: usize>(
     s: S,
     codes: [S::Bytes; 8],
     by: &[[f32; 8]; R],
-    x: &[&[Span]; R],
-    i: usize,
+    x: &[Span; R],
     floats: &mut [[S::Floats; 2]; R],
 ) {
     for pair in 0..4 {
         for r in 0..R {
-            let x = &x[r][i].codes;
-            let first = products::<F, S>(s, codes[2 * pair], &x[2 * pair]);
-            let second = products::<F, S>(s, codes[2 * pair + 1], &x[2 * pair + 1]);
-            let sums = match F::CODES {
-                Codes::Wide => s.pair_of_sums::<true>(first, second),
-                _ => s.pair_of_sums::<false>(first, second),
+            let first = products::<F, S>(s, codes[2 * pair], &x[r], 2 * pair);
+            let second = products::<F, S>(s, codes[2 * pair + 1], &x[r], 2 * pair + 1);
+            let sum = &mut floats[r][pair % 2];
+            *sum = match F::CODES {
+                Codes::Wide => s.add_pair::<true>(*sum, [first, second], &by[r], pair),
+                _ => s.add_pair::<false>(*sum, [first, second], &by[r], pair),
             };
-            floats[r][pair % 2] = s.add_pair(floats[r][pair % 2], sums, &by[r], pair);
         }
     }
 }
 
+/// The products of run `b`.
 #[inline(always)]
-fn products<F: Format, S: Dot8>(s: S, codes: S::Bytes, x: &[i8; 32]) -> S::Products {
-    if F::CODES.signed() { s.products::<true>(codes, x) } else { s.products::<false>(codes, x) }
+fn products<F: Format, S: Dot8>(s: S, codes: S::Bytes, x: &Span, b: usize) -> S::Products {
+    match F::CODES {
+        Codes::Unsigned(_) => s.products::<false>(codes, &x.codes[b]),
+        Codes::Signed(bits) => s.raised_products(codes, 1 << bits, &x.codes[b], &x.raised[b]),
+        Codes::Wide => s.products::<true>(codes, &x.codes[b]),
+    }
 }

@@ -67,6 +67,7 @@ impl Dot8 for Avx2 {
     type Totals = [__m256i; 2];
     type Outputs = [__m256; 2];
     const NARROW: bool = true;
+    const PAIRED: bool = true;
 
     #[inline(always)]
     fn run<T: Task>(self, task: T) -> T::Out {
@@ -76,12 +77,6 @@ impl Dot8 for Avx2 {
         }
         // SAFETY: `self` proves that the processor has the instructions.
         unsafe { inner(self, task) }
-    }
-
-    #[inline(always)]
-    fn prefetch(self, at: *const u8) {
-        // SAFETY: a hint, which no address makes fail.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
     }
 
     #[inline(always)]
@@ -236,13 +231,19 @@ impl Dot8 for Avx2 {
         avx2!(_mm256_madd_epi16(products, ones))
     }
 
+    /// Of neighbours, `by` times the sum: what codes that are too large by `by` make too much.
     #[inline(always)]
-    fn pair_of_sums<const WIDE: bool>(self, a: __m256i, b: __m256i) -> __m256i {
-        if WIDE {
-            avx2!(_mm256_add_epi32(self.sums(a), self.sums(b)))
-        } else {
-            self.sums(avx2!(_mm256_add_epi16(a, b)))
-        }
+    fn raised(self, x: &[i8; 32], by: i8) -> [u8; 32] {
+        let excess = avx2!(_mm256_maddubs_epi16(_mm256_set1_epi8(by), load(x)));
+        let mut out = [0; 32];
+        self.store(excess, &mut out);
+        out
+    }
+
+    #[inline(always)]
+    fn raised_products(self, codes: __m256i, _by: i8, x: &[i8; 32], raised: &[u8; 32]) -> __m256i {
+        let products = avx2!(_mm256_maddubs_epi16(codes, load(x)));
+        avx2!(_mm256_sub_epi16(products, load(raised)))
     }
 
     #[inline(always)]
@@ -287,8 +288,20 @@ impl Dot8 for Avx2 {
         avx2!(_mm256_fmadd_ps(sums, by, floats))
     }
 
+    /// The lower halves of both products belong to the first run, the upper ones to the second.
     #[inline(always)]
-    fn add_pair(self, floats: __m256, sums: __m256i, by: &[f32; 8], pair: usize) -> __m256 {
+    fn add_pair<const WIDE: bool>(
+        self,
+        floats: __m256,
+        [a, b]: [__m256i; 2],
+        by: &[f32; 8],
+        pair: usize,
+    ) -> __m256 {
+        let sums = if WIDE {
+            avx2!(_mm256_add_epi32(self.sums(a), self.sums(b)))
+        } else {
+            self.sums(avx2!(_mm256_add_epi16(a, b)))
+        };
         let sums = avx2!(_mm256_cvtepi32_ps(sums));
         let by = avx2!(_mm256_permutevar8x32_ps(load_floats(by), load(&HALVES[pair])));
         avx2!(_mm256_fmadd_ps(sums, by, floats))

@@ -102,9 +102,11 @@ impl Dot8 for Vnni {
     }
 
     as_avx2! {
-        fn prefetch(at: *const u8) -> ();
         fn doubled(bytes: u64) -> [u8; 16];
         fn halves(bits: [u16; 8]) -> [f32; 8];
+        fn greatest(x: &[f32; 32]) -> u32;
+        fn rounded(x: &[f32; 32], by: f32) -> [i8; 32];
+        fn pair_sums(x: &[i8; 32]) -> [[i16; 2]; 2];
         fn load(codes: &[u8; 32]) -> __m256i;
         fn store(codes: __m256i, to: &mut [u8; 32]) -> ();
         fn nibbles(bytes: &[u8; 16]) -> __m256i;

@@ -28,15 +28,11 @@ fn five_bits<S: Dot8>(s: S, span: &[u8], block: usize, from: usize) -> [S::Bytes
     eight!(i => {
         let a = u32_at(span, from + i / 2 * 2 * block);
         let b = u32_at(span, from + (i / 2 * 2 + 1) * block);
-        let bits = if i.is_multiple_of(2) { a & 0xffff | b << 16 } else { a >> 16 | b & 0xffff_0000 };
+        let bits = if !S::PAIRED {
+            [a, b][i % 2]
+        } else if i.is_multiple_of(2) { a & 0xffff | b << 16 } else { a >> 16 | b & 0xffff_0000 };
         s.join::<4>(low[i], s.bits(bits))
     })
-}
-
-/// The same added to all codes.
-#[inline(always)]
-fn offset<S: Dot8>(s: S, codes: [S::Bytes; 8], by: i8) -> [S::Bytes; 8] {
-    eight!(i => s.offset(codes[i], by))
 }
 
 #[inline(always)]
@@ -72,7 +68,7 @@ impl Format for Q4_0 {
 
     #[inline(always)]
     fn codes<S: Dot8>(s: S, span: &[u8]) -> [S::Bytes; 8] {
-        offset(s, nibbles(s, span, 18, 2), -8)
+        nibbles(s, span, 18, 2)
     }
 
     #[inline(always)]
@@ -111,7 +107,7 @@ impl Format for Q5_0 {
 
     #[inline(always)]
     fn codes<S: Dot8>(s: S, span: &[u8]) -> [S::Bytes; 8] {
-        offset(s, five_bits(s, span, 22, 2), -16)
+        five_bits(s, span, 22, 2)
     }
 
     #[inline(always)]
@@ -159,6 +155,17 @@ impl Format for Iq4Nl {
     }
 }
 
+/// Twice the numbers of E2M1, raised by the 16 that [`Codes::Signed`] is about.
+static E2M1_RAISED: [i8; 16] = {
+    let mut raised = E2M1_DOUBLED;
+    let mut i = 0;
+    while i < 16 {
+        raised[i] += 16;
+        i += 1;
+    }
+    raised
+};
+
 pub(crate) struct Mxfp4;
 
 impl Format for Mxfp4 {
@@ -169,7 +176,7 @@ impl Format for Mxfp4 {
 
     #[inline(always)]
     fn codes<S: Dot8>(s: S, span: &[u8]) -> [S::Bytes; 8] {
-        lookup(s, &E2M1_DOUBLED, nibbles(s, span, 17, 1))
+        lookup(s, &E2M1_RAISED, nibbles(s, span, 17, 1))
     }
 
     /// 2^(e - 128), the two smallest being subnormal.

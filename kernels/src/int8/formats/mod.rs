@@ -47,8 +47,8 @@ pub(super) trait Format: 'static {
     /// Whether something is added to what the codes make.
     const MINIMA: bool = false;
 
-    /// Whether the codes come in pairs of runs: the first halves of both, then their second halves, as nibbles lie
-    /// in two neighbouring blocks. Fine grain only.
+    /// Whether the codes come in pairs of runs, in the order of [`Dot8::PAIRED`], as nibbles lie in two neighbouring
+    /// blocks. Fine grain only.
     const PAIRED: bool = false;
 
     /// The codes, in the order of the elements, but for [`PAIRED`](Self::PAIRED).
@@ -62,17 +62,13 @@ pub(super) trait Format: 'static {
 pub(super) enum Codes {
     /// 0 up to this, at most 31.
     Unsigned(u8),
-    /// -2^n to 2^n - 1, n being at most 5.
+    /// -2^n to 2^n - 1, n being at most 5. [`Format::codes`] gives them raised by 2^n, as most are stored.
     Signed(u32),
     /// -128..=127.
     Wide,
 }
 
 impl Codes {
-    pub const fn signed(self) -> bool {
-        !matches!(self, Codes::Unsigned(_))
-    }
-
     /// How many quads of codes times activations are sure to fit in the 16 bits of [`Dot8::Runs`]: each adds two
     /// products, of codes from whose range the offset has been taken off again.
     pub const fn quads_in_16_bits(self) -> usize {

@@ -135,7 +135,7 @@ impl Format for Q6K {
         eight!(r => {
             let low = s.load(at(span, r / 4 * 64 + r % 2 * 32));
             let low = if r % 4 < 2 { s.field::<0>(low, 15) } else { s.field::<4>(low, 15) };
-            s.offset(s.join::<4>(low, high[r]), -32)
+            s.join::<4>(low, high[r])
         })
     }
 
@@ -156,7 +156,7 @@ impl Format for Q3K {
     #[inline(always)]
     fn codes<S: Dot8>(s: S, span: &[u8]) -> [S::Bytes; 8] {
         let (low, high) = (two_bit_planes(s, at(span, 32)), bit_planes(s, at(span, 0)));
-        eight!(r => s.offset(s.join::<2>(low[r], high[r]), -4))
+        eight!(r => s.join::<2>(low[r], high[r]))
     }
 
     /// Four bits of each scale in nibbles, the low ones of eight bytes first; two in planes of four.
