@@ -157,7 +157,6 @@ impl<Q: Step> Dot8 for Fours<Q> {
     type Products = [int32x4_t; 2];
     type Sums = int32x4_t;
     type Floats = float32x4_t;
-    type Scales = [u8; 16];
     type Quads = [int8x16_t; 4];
     type Runs = [int32x4_t; 4];
     type Totals = [int32x4_t; 4];
@@ -264,13 +263,14 @@ impl<Q: Step> Dot8 for Fours<Q> {
     }
 
     #[inline(always)]
-    fn scales(self, scales: [u8; 16]) -> [u8; 16] {
-        scales
-    }
-
-    #[inline(always)]
-    fn scaled(self, sums: int32x4_t, products: [int32x4_t; 2], scales: [u8; 16], run: usize) -> int32x4_t {
-        let [first, second] = [scales[2 * run], scales[2 * run + 1]].map(|scale| i32::from(scale as i8));
+    fn scaled<const SAME: bool>(
+        self,
+        sums: int32x4_t,
+        products: [int32x4_t; 2],
+        scales: &[i16; 16],
+        run: usize,
+    ) -> int32x4_t {
+        let (first, second) = (i32::from(scales[2 * run]), i32::from(scales[2 * run + 1]));
         let sums = neon!(vmlaq_n_s32(sums, products[0], first));
         neon!(vmlaq_n_s32(sums, products[1], second))
     }

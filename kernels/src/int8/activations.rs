@@ -32,8 +32,8 @@ pub(crate) enum Grain {
 pub(super) struct Span {
     /// -127..=127.
     pub codes: [[i8; 32]; 8],
-    /// What [`Dot8::raised_products`] wants beside them.
-    pub raised: [[u8; 32]; 8],
+    /// What [`Dot8::raised_products`] wants beside them. With [`Dot8::PAIRED`], the first of each two is for both.
+    pub raised: [[i16; 16]; 8],
     /// For each 16 codes, the sum of those in the first two places of four, and of those in the last two.
     pairs: [[i16; 2]; 16],
     /// Sums of 16 codes.
@@ -47,7 +47,7 @@ pub(super) struct Span {
 impl Span {
     const ZERO: Span = Span {
         codes: [[0; 32]; 8],
-        raised: [[0; 32]; 8],
+        raised: [[0; 16]; 8],
         pairs: [[0; 2]; 16],
         sums: [0; 16],
         scales: [0.0; 8],
@@ -204,6 +204,13 @@ fn quantise_for<S: Dot8>(s: S, x: &[f32], layout: Layout) -> Span {
     if layout.raised != 0 {
         for (raised, codes) in span.raised.iter_mut().zip(&span.codes) {
             *raised = s.raised(codes, layout.raised);
+        }
+        if layout.paired {
+            for [both, second] in span.raised.as_chunks_mut().0 {
+                for (both, second) in both.iter_mut().zip(second) {
+                    *both += *second;
+                }
+            }
         }
     }
     span

@@ -24,8 +24,6 @@ pub(crate) trait Dot8: Copy + Send + Sync + 'static {
     type Sums: Copy;
     /// Floats that add up to an output.
     type Floats: Copy;
-    /// The scales of a block of 256, 16 elements each.
-    type Scales: Copy;
 
     /// 4 codes of each output.
     type Quads: Copy;
@@ -46,6 +44,16 @@ pub(crate) trait Dot8: Copy + Send + Sync + 'static {
     fn run<T: Task>(self, task: T) -> T::Out;
     /// Each of eight bytes twice, the lowest first.
     fn doubled(self, bytes: u64) -> [u8; 16];
+    /// The eight scales and eight minima of 6 bits that the last 12 of 16 bytes hold, each twice. Scales 0..4 are the
+    /// low bits of bytes 0..4, minima those of bytes 4..8. Of the others, low nibbles of bytes 8..12 are the low bits
+    /// of scales, high nibbles those of minima, and what bytes 0..8 have left the high bits.
+    #[inline(always)]
+    fn six_bits(self, bytes: &[u8; 16]) -> [[u8; 16]; 2] {
+        let words = bytes.as_chunks::<4>().0;
+        let (a, b, c) =
+            (u32::from_le_bytes(words[1]), u32::from_le_bytes(words[2]), u32::from_le_bytes(words[3]));
+        [self.doubled(six_bits_of_8(a, c)), self.doubled(six_bits_of_8(b, c >> 4))]
+    }
     /// Widens eight f16.
     fn halves(self, bits: [u16; 8]) -> [f32; 8];
 
@@ -83,8 +91,8 @@ pub(crate) trait Dot8: Copy + Send + Sync + 'static {
 
     /// What [`raised_products`](Self::raised_products) wants to know of the activations.
     #[inline(always)]
-    fn raised(self, _x: &[i8; 32], _by: i8) -> [u8; 32] {
-        [0; 32]
+    fn raised(self, _x: &[i8; 32], _by: i8) -> [i16; 16] {
+        [0; 16]
     }
 
     // Bytes: how codes are taken out of stored blocks.
@@ -121,20 +129,40 @@ pub(crate) trait Dot8: Copy + Send + Sync + 'static {
     /// Products of codes less `by`, which lie within ±`by`, with activations; `raised` is what
     /// [`raised`](Self::raised) made of these.
     #[inline(always)]
-    fn raised_products(self, codes: Self::Bytes, by: i8, x: &[i8; 32], _raised: &[u8; 32]) -> Self::Products {
+    fn raised_products(
+        self,
+        codes: Self::Bytes,
+        by: i8,
+        x: &[i8; 32],
+        _raised: &[i16; 16],
+    ) -> Self::Products {
         self.products::<true>(self.offset(codes, -by), x)
     }
-    /// 16 signed scales, made ready for [`scaled`](Self::scaled).
-    fn scales(self, scales: [u8; 16]) -> Self::Scales;
+    /// 16 signed scales, for [`scaled`](Self::scaled).
+    #[inline(always)]
+    fn widened(self, scales: [u8; 16]) -> [i16; 16] {
+        let mut wide = [0; 16];
+        for (wide, scale) in wide.iter_mut().zip(scales) {
+            *wide = i16::from(scale as i8);
+        }
+        wide
+    }
+
     /// `sums + products · scales`: run `run` of 8, its first 16 products with scale `2·run`, the others with the
-    /// one after it.
-    fn scaled(
+    /// one after it. If `SAME`, these are equal.
+    fn scaled<const SAME: bool>(
         self,
         sums: Self::Sums,
         products: Self::Products,
-        scales: Self::Scales,
+        scales: &[i16; 16],
         run: usize,
     ) -> Self::Sums;
+    /// The same sums, as values that the compiler knows nothing of. Otherwise it takes sums in another order, for which
+    /// it holds more codes and scales at a time than there are registers.
+    #[inline(always)]
+    fn settled(self, sums: Self::Sums) -> Self::Sums {
+        sums
+    }
     /// Σ minima · sums.
     fn minima(self, minima: [u8; 16], sums: &[i16; 16]) -> Self::Sums;
     /// No sums yet.
@@ -211,6 +239,14 @@ pub(crate) trait Dot8: Copy + Send + Sync + 'static {
             }
         }
     }
+}
+
+/// Four in the low six bits of a word, four in the nibbles of another and the two bits left over.
+#[inline(always)]
+fn six_bits_of_8(word: u32, nibbles: u32) -> u64 {
+    let low = word & 0x3f3f_3f3f;
+    let high = (nibbles & 0x0f0f_0f0f) | (word >> 6 & 0x0303_0303) << 4;
+    u64::from(low) | u64::from(high) << 32
 }
 
 /// A loop, to be compiled for whatever instructions it is run with.

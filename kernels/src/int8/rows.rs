@@ -83,23 +83,39 @@ impl<F: Format> Product<'_, F> {
 #[inline(always)]
 fn dots<F: Format, S: Dot8, const R: usize>(s: S, w: &[&[u8]], x: &[[Span; R]]) -> [[f32; R]; STREAMS] {
     let mut floats = [[[s.no_floats(); 2]; R]; STREAMS];
-    let mut padded = [0; 512];
-    for (i, x) in x.iter().enumerate() {
-        for (w, floats) in w.iter().zip(&mut floats) {
-            let rest = &w[i * F::BYTES..];
-            let w = if rest.len() >= F::BYTES {
-                &rest[..F::BYTES]
+    let mut factors = [const { Factors::NONE }; STREAMS];
+    let mut spans: [&[u8]; STREAMS] = [&[]; STREAMS];
+    let mut padded: [Vec<u8>; STREAMS] = [const { Vec::new() }; STREAMS];
+    for ((w, span), padded) in w.iter().zip(&mut spans).zip(&mut padded) {
+        let whole = w.len() / F::BYTES * F::BYTES;
+        if whole < w.len() {
+            // Blocks of zero bytes against activations of zero add nothing.
+            *padded = [&w[whole..], &vec![0; F::BYTES - (w.len() - whole)]].concat();
+        }
+        *span = &w[..whole];
+    }
+    for x in x {
+        // What it takes to get at scales is a long way, though not much work: all rows at a time.
+        for (((rest, padded), factors), floats) in
+            spans.iter_mut().zip(&padded).zip(&mut factors).zip(&mut floats).take(w.len())
+        {
+            if rest.is_empty() {
+                *rest = padded;
+            }
+            factors_of::<F, S, R>(s, &rest[..F::BYTES], x, factors, floats);
+        }
+        for ((rest, factors), floats) in spans.iter_mut().zip(&factors).zip(&mut floats).take(w.len()) {
+            let (span, behind) = rest.split_at(F::BYTES);
+            *rest = behind;
+            if F::GRAIN == Grain::Fine {
+                fine::<F, S, R>(s, span, x, factors, floats);
             } else {
-                // Blocks of zero bytes against activations of zero add nothing.
-                padded[..rest.len()].copy_from_slice(rest);
-                padded[rest.len()..].fill(0);
-                &padded[..F::BYTES]
-            };
-            one_span::<F, S, R>(s, w, x, floats);
+                coarse::<F, S, R>(s, span, x, factors, floats);
+            }
         }
     }
     let mut sums = [[0.0; R]; STREAMS];
-    for (sums, floats) in sums.iter_mut().zip(floats) {
+    for (sums, floats) in sums.iter_mut().zip(floats).take(w.len()) {
         for (sum, [even, odd]) in sums.iter_mut().zip(floats) {
             *sum = s.total(s.join_floats(even, odd));
         }
@@ -107,50 +123,94 @@ fn dots<F: Format, S: Dot8, const R: usize>(s: S, w: &[&[u8]], x: &[[Span; R]]) 
     sums
 }
 
+/// What the sums of products of a span are multiplied by. It lies in memory, from where a single number is spread over
+/// a vector at no cost.
+#[derive(Clone, Copy)]
+struct Factors<const R: usize> {
+    /// Coarse grain: integer scale of each 16 elements.
+    scales: [i16; 16],
+    /// For each row of activations; with coarse grain in the first place.
+    by: [[f32; 8]; R],
+}
+
+impl<const R: usize> Factors<R> {
+    const NONE: Factors<R> = Factors { scales: [0; 16], by: [[0.0; 8]; R] };
+}
+
+/// The factors of a span; its minima are added to the sums at once.
 #[inline(always)]
-fn one_span<F: Format, S: Dot8, const R: usize>(
+fn factors_of<F: Format, S: Dot8, const R: usize>(
     s: S,
     w: &[u8],
     x: &[Span; R],
+    factors: &mut Factors<R>,
     floats: &mut [[S::Floats; 2]; R],
 ) {
-    let codes = F::codes(s, w);
     let scales = F::scales(s, w);
     if F::GRAIN == Grain::Fine {
-        let mut by = [scales.d; R];
         for (r, x) in x.iter().enumerate() {
-            for (by, scale) in by[r].iter_mut().zip(&x.scales) {
-                *by *= scale;
+            for (b, by) in factors.by[r].iter_mut().enumerate() {
+                *by = scales.d[b] * x.scales[b];
             }
             if F::MINIMA {
                 floats[r][0] = s.add_products(floats[r][0], &scales.m, &x.weighted);
             }
         }
-        if F::PAIRED {
-            pairs::<F, S, R>(s, codes, &by, x, floats);
-        } else {
-            for (b, codes) in codes.into_iter().enumerate() {
-                for r in 0..R {
-                    let sums = s.sums(products::<F, S>(s, codes, &x[r], b));
-                    floats[r][b % 2] = s.add_sums(floats[r][b % 2], sums, by[r][b]);
-                }
-            }
+        return;
+    }
+    factors.scales = s.widened(scales.scales);
+    for (r, x) in x.iter().enumerate() {
+        factors.by[r][0] = scales.d[0] * x.scales[0];
+        if F::MINIMA {
+            let minima = s.minima(scales.minima, &x.sums);
+            floats[r][1] = s.add_sums(floats[r][1], minima, scales.m[0] * x.scales[0]);
         }
-    } else {
-        let ready = s.scales(scales.scales);
-        let mut sums = [s.no_sums(); R];
-        for (b, codes) in codes.into_iter().enumerate() {
-            for r in 0..R {
-                sums[r] = s.scaled(sums[r], products::<F, S>(s, codes, &x[r], b), ready, b);
-            }
+    }
+}
+
+/// Adds a span with a scale for each 32 elements.
+#[inline(always)]
+fn fine<F: Format, S: Dot8, const R: usize>(
+    s: S,
+    w: &[u8],
+    x: &[Span; R],
+    factors: &Factors<R>,
+    floats: &mut [[S::Floats; 2]; R],
+) {
+    let codes = F::codes(s, w);
+    if F::PAIRED {
+        return pairs::<F, S, R>(s, codes, &factors.by, x, floats);
+    }
+    for (b, codes) in codes.into_iter().enumerate() {
+        for r in 0..R {
+            let sums = s.settled(s.sums(products::<F, S>(s, codes, &x[r], b)));
+            floats[r][b % 2] = s.add_sums(floats[r][b % 2], sums, factors.by[r][b]);
         }
-        for (r, x) in x.iter().enumerate() {
-            floats[r][0] = s.add_sums(floats[r][0], sums[r], scales.d[0] * x.scales[0]);
-            if F::MINIMA {
-                let minima = s.minima(scales.minima, &x.sums);
-                floats[r][1] = s.add_sums(floats[r][1], minima, scales.m[0] * x.scales[0]);
-            }
+    }
+}
+
+/// Adds a span with integer scales.
+#[inline(always)]
+fn coarse<F: Format, S: Dot8, const R: usize>(
+    s: S,
+    w: &[u8],
+    x: &[Span; R],
+    factors: &Factors<R>,
+    floats: &mut [[S::Floats; 2]; R],
+) {
+    let mut sums = [s.no_sums(); R];
+    for (b, codes) in F::codes(s, w).into_iter().enumerate() {
+        for r in 0..R {
+            let products = products::<F, S>(s, codes, &x[r], b);
+            let sum = match F::RUN {
+                32 => s.scaled::<true>(sums[r], products, &factors.scales, b),
+                _ => s.scaled::<false>(sums[r], products, &factors.scales, b),
+            };
+            sums[r] = s.settled(sum);
         }
+    }
+    for r in 0..R {
+        floats[r][0] = s.add_sums(floats[r][0], sums[r], factors.by[r][0]);
     }
 }
 
@@ -166,7 +226,11 @@ fn pairs<F: Format, S: Dot8, const R: usize>(
     for pair in 0..4 {
         for r in 0..R {
             let first = products::<F, S>(s, codes[2 * pair], &x[r], 2 * pair);
-            let second = products::<F, S>(s, codes[2 * pair + 1], &x[r], 2 * pair + 1);
+            let second = if S::PAIRED && matches!(F::CODES, Codes::Signed(_)) {
+                s.products::<false>(codes[2 * pair + 1], &x[r].codes[2 * pair + 1])
+            } else {
+                products::<F, S>(s, codes[2 * pair + 1], &x[r], 2 * pair + 1)
+            };
             let sum = &mut floats[r][pair % 2];
             *sum = match F::CODES {
                 Codes::Wide => s.add_pair::<true>(*sum, [first, second], &by[r], pair),

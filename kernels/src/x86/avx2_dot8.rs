@@ -52,16 +52,11 @@ static SPREAD: [[u8; 32]; 4] = {
     all
 };
 
-/// Of eight numbers, the first of a pair to all places of the lower half, the second to those of the upper.
-static HALVES: [[u32; 8]; 4] =
-    [[0, 0, 0, 0, 1, 1, 1, 1], [2, 2, 2, 2, 3, 3, 3, 3], [4, 4, 4, 4, 5, 5, 5, 5], [6, 6, 6, 6, 7, 7, 7, 7]];
-
 impl Dot8 for Avx2 {
     type Bytes = __m256i;
     type Products = __m256i;
     type Sums = __m256i;
     type Floats = __m256;
-    type Scales = [__m256i; 2];
     type Quads = [__m256i; 2];
     type Runs = [__m256i; 2];
     type Totals = [__m256i; 2];
@@ -86,6 +81,30 @@ impl Dot8 for Avx2 {
         let mut out = [0; 16];
         // SAFETY: writes the 16 bytes that `out` is; needs no alignment.
         unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), double) };
+        out
+    }
+
+    /// Words 1, 2 and 3 are rearranged as the low bits of four scales, four more, and so for minima.
+    #[inline(always)]
+    fn six_bits(self, bytes: &[u8; 16]) -> [[u8; 16]; 2] {
+        // SAFETY: reads the 16 bytes that `bytes` is; needs no alignment.
+        let all = unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) };
+        let first = avx2!(_mm_shuffle_epi32::<0b10_10_01_01>(all));
+        let first = avx2!(_mm_srlv_epi32(first, _mm_setr_epi32(0, 2, 0, 2)));
+        let kept = avx2!(_mm_setr_epi32(0x3f3f_3f3f, 0x3030_3030, 0x3f3f_3f3f, 0x3030_3030));
+        let first = avx2!(_mm_and_si128(first, kept));
+        let last = avx2!(_mm_shuffle_epi32::<0b11_11_11_11>(all));
+        let last = avx2!(_mm_srlv_epi32(last, _mm_setr_epi32(0, 0, 0, 4)));
+        let nibbles = avx2!(_mm_setr_epi32(0, 0x0f0f_0f0f, 0, 0x0f0f_0f0f));
+        let last = avx2!(_mm_and_si128(last, nibbles));
+        let bytes = avx2!(_mm_or_si128(first, last));
+        let (scales, minima) =
+            (avx2!(_mm_unpacklo_epi8(bytes, bytes)), avx2!(_mm_unpackhi_epi8(bytes, bytes)));
+        let mut out = [[0; 16]; 2];
+        // SAFETY: writes the 16 bytes that this is; needs no alignment.
+        unsafe { _mm_storeu_si128(out[0].as_mut_ptr().cast(), scales) };
+        // SAFETY: writes the 16 bytes that this is; needs no alignment.
+        unsafe { _mm_storeu_si128(out[1].as_mut_ptr().cast(), minima) };
         out
     }
 
@@ -233,34 +252,56 @@ impl Dot8 for Avx2 {
 
     /// Of neighbours, `by` times the sum: what codes that are too large by `by` make too much.
     #[inline(always)]
-    fn raised(self, x: &[i8; 32], by: i8) -> [u8; 32] {
+    fn raised(self, x: &[i8; 32], by: i8) -> [i16; 16] {
         let excess = avx2!(_mm256_maddubs_epi16(_mm256_set1_epi8(by), load(x)));
-        let mut out = [0; 32];
-        self.store(excess, &mut out);
+        let mut out = [0; 16];
+        // SAFETY: writes the 32 bytes that `out` is; needs no alignment.
+        unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), excess) };
         out
     }
 
     #[inline(always)]
-    fn raised_products(self, codes: __m256i, _by: i8, x: &[i8; 32], raised: &[u8; 32]) -> __m256i {
+    fn raised_products(self, codes: __m256i, _by: i8, x: &[i8; 32], raised: &[i16; 16]) -> __m256i {
         let products = avx2!(_mm256_maddubs_epi16(codes, load(x)));
         avx2!(_mm256_sub_epi16(products, load(raised)))
     }
 
     #[inline(always)]
-    fn scales(self, scales: [u8; 16]) -> [__m256i; 2] {
+    fn widened(self, scales: [u8; 16]) -> [i16; 16] {
         // SAFETY: reads the 16 bytes that `scales` is; needs no alignment.
         let bytes = unsafe { _mm_loadu_si128(scales.as_ptr().cast()) };
         let wide = avx2!(_mm256_cvtepi8_epi16(bytes));
-        let low = avx2!(_mm256_permute4x64_epi64::<0b01_00_01_00>(wide));
-        let high = avx2!(_mm256_permute4x64_epi64::<0b11_10_11_10>(wide));
-        [low, high]
+        let mut out = [0; 16];
+        // SAFETY: writes the 32 bytes that `out` is; needs no alignment.
+        unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), wide) };
+        out
     }
 
     #[inline(always)]
-    fn scaled(self, sums: __m256i, products: __m256i, scales: [__m256i; 2], run: usize) -> __m256i {
-        let scales = avx2!(_mm256_shuffle_epi8(scales[run / 4], load(&SPREAD[run % 4])));
+    fn scaled<const SAME: bool>(
+        self,
+        sums: __m256i,
+        products: __m256i,
+        scales: &[i16; 16],
+        run: usize,
+    ) -> __m256i {
+        let scales = if SAME {
+            let pair = u32::from(scales[2 * run] as u16) | u32::from(scales[2 * run + 1] as u16) << 16;
+            avx2!(_mm256_set1_epi32(pair as i32))
+        } else {
+            // SAFETY: reads 16 of the 32 bytes that `scales` is, the upper ones if run / 4 is 1; needs no alignment.
+            let eight = unsafe { _mm_loadu_si128(scales[run / 4 * 8..][..8].as_ptr().cast()) };
+            let eight = avx2!(_mm256_broadcastsi128_si256(eight));
+            // A mask that is known would become two or three shuffles of words.
+            avx2!(_mm256_shuffle_epi8(eight, opaque(load(&SPREAD[run % 4]))))
+        };
         let scaled = avx2!(_mm256_madd_epi16(products, scales));
         avx2!(_mm256_add_epi32(sums, scaled))
+    }
+
+    #[inline(always)]
+    fn settled(self, sums: __m256i) -> __m256i {
+        avx2!(opaque(sums))
     }
 
     #[inline(always)]
@@ -303,7 +344,8 @@ impl Dot8 for Avx2 {
             self.sums(avx2!(_mm256_add_epi16(a, b)))
         };
         let sums = avx2!(_mm256_cvtepi32_ps(sums));
-        let by = avx2!(_mm256_permutevar8x32_ps(load_floats(by), load(&HALVES[pair])));
+        let (first, second) = (avx2!(_mm256_set1_ps(by[2 * pair])), avx2!(_mm256_set1_ps(by[2 * pair + 1])));
+        let by = avx2!(_mm256_blend_ps::<0b1111_0000>(first, second));
         avx2!(_mm256_fmadd_ps(sums, by, floats))
     }
 
@@ -485,6 +527,15 @@ fn signed_products(codes: __m256i, x: __m256i) -> __m256i {
 fn load_floats(from: &[f32; 8]) -> __m256 {
     // SAFETY: reads the eight f32 that `from` is; needs no alignment. Callers have a proof of AVX2.
     unsafe { _mm256_loadu_ps(from.as_ptr()) }
+}
+
+/// The same value, of which the compiler no longer knows where it comes from.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn opaque(mut value: __m256i) -> __m256i {
+    // SAFETY: no instruction at all.
+    unsafe { std::arch::asm!("/* {0} */", inout(ymm_reg) value, options(nomem, nostack, preserves_flags)) };
+    value
 }
 
 const fn places() -> [u8; 32] {

@@ -47,7 +47,6 @@ fn load<T: Plain>(from: &T) -> __m512i {
 trait Plain {}
 impl Plain for [u8; 4 * OUTPUTS] {}
 impl Plain for [[i16; 2]; OUTPUTS] {}
-impl Plain for [i32; 16] {}
 
 /// Sixteen f32.
 #[inline(always)]
@@ -55,17 +54,6 @@ fn load_floats(from: &[f32; OUTPUTS]) -> __m512 {
     // SAFETY: reads the sixteen f32 that `from` is; needs no alignment. Callers have a proof of AVX-512.
     unsafe { _mm512_loadu_ps(from.as_ptr()) }
 }
-
-/// Which scales the eight sums of a run are multiplied by; the other lanes are not used.
-static HALVES: [[i32; 16]; 8] = {
-    let mut all = [[0; 16]; 8];
-    let mut i = 0;
-    while i < 64 {
-        all[i / 8][i % 8] = (i / 8 * 2 + i % 8 / 4) as i32;
-        i += 1;
-    }
-    all
-};
 
 /// The methods that take codes out of blocks are those of AVX2.
 macro_rules! as_avx2 {
@@ -84,7 +72,6 @@ impl Dot8 for Vnni {
     type Products = __m256i;
     type Sums = __m256i;
     type Floats = __m256;
-    type Scales = __m512i;
     type Quads = __m512i;
     type Runs = __m512i;
     type Totals = __m512i;
@@ -103,6 +90,7 @@ impl Dot8 for Vnni {
 
     as_avx2! {
         fn doubled(bytes: u64) -> [u8; 16];
+        fn six_bits(bytes: &[u8; 16]) -> [[u8; 16]; 2];
         fn halves(bits: [u16; 8]) -> [f32; 8];
         fn greatest(x: &[f32; 32]) -> u32;
         fn rounded(x: &[f32; 32], by: f32) -> [i8; 32];
@@ -113,6 +101,7 @@ impl Dot8 for Vnni {
         fn bits(bits: u32) -> __m256i;
         fn offset(bytes: __m256i, by: i8) -> __m256i;
         fn lookup(table: &[i8; 16], codes: __m256i) -> __m256i;
+        fn widened(scales: [u8; 16]) -> [i16; 16];
         fn minima(minima: [u8; 16], sums: &[i16; 16]) -> __m256i;
         fn no_sums() -> __m256i;
         fn no_floats() -> __m256;
@@ -153,16 +142,16 @@ impl Dot8 for Vnni {
     }
 
     #[inline(always)]
-    fn scales(self, scales: [u8; 16]) -> __m512i {
-        // SAFETY: reads the 16 bytes that `scales` is; needs no alignment.
-        let bytes = unsafe { _mm_loadu_si128(scales.as_ptr().cast()) };
-        vnni!(_mm512_cvtepi8_epi32(bytes))
-    }
-
-    #[inline(always)]
-    fn scaled(self, sums: __m256i, products: __m256i, scales: __m512i, run: usize) -> __m256i {
-        let scales = vnni!(_mm512_permutexvar_epi32(load(&HALVES[run]), scales));
-        let scales = vnni!(_mm512_castsi512_si256(scales));
+    fn scaled<const SAME: bool>(
+        self,
+        sums: __m256i,
+        products: __m256i,
+        scales: &[i16; 16],
+        run: usize,
+    ) -> __m256i {
+        let (first, second) = (i32::from(scales[2 * run]), i32::from(scales[2 * run + 1]));
+        let (first, second) = (vnni!(_mm256_set1_epi32(first)), vnni!(_mm256_set1_epi32(second)));
+        let scales = vnni!(_mm256_blend_epi32::<0b1111_0000>(first, second));
         let scaled = vnni!(_mm256_mullo_epi32(products, scales));
         vnni!(_mm256_add_epi32(sums, scaled))
     }

@@ -60,26 +60,11 @@ fn two_bit_planes<S: Dot8>(s: S, bytes: &[u8; 64]) -> [S::Bytes; 8] {
     ]
 }
 
-/// The eight scales and eight minima of Q4_K and Q5_K, of 6 bits each, a byte for each.
-#[inline(always)]
-fn six_bits(span: &[u8]) -> (u64, u64) {
-    let (a, b, c) = (u32_at(span, 4), u32_at(span, 8), u32_at(span, 12));
-    (six_bits_of_8(a, c), six_bits_of_8(b, c >> 4))
-}
-
-/// Four in the low six bits of a word, four in the nibbles of another and the two bits left over.
-#[inline(always)]
-fn six_bits_of_8(word: u32, nibbles: u32) -> u64 {
-    let low = word & 0x3f3f_3f3f;
-    let high = (nibbles & 0x0f0f_0f0f) | (word >> 6 & 0x0303_0303) << 4;
-    u64::from(low) | u64::from(high) << 32
-}
-
 /// `d`, `dm` and the twelve bytes of scales at the head of Q4_K and Q5_K.
 #[inline(always)]
 fn head<S: Dot8>(s: S, span: &[u8]) -> Scales {
-    let (scales, minima) = six_bits(span);
-    Scales::coarse(s, s.doubled(scales), s.doubled(minima), u16_at(span, 0), u16_at(span, 2))
+    let [scales, minima] = s.six_bits(at(span, 0));
+    Scales::coarse(s, scales, minima, u16_at(span, 0), u16_at(span, 2))
 }
 
 pub(crate) struct Q4K;
