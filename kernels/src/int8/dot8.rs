@@ -187,6 +187,15 @@ pub(crate) trait Dot8: Copy + Send + Sync + 'static {
     }
     /// `floats + a · b`, for numbers that belong to one output.
     fn add_products(self, floats: Self::Floats, a: &[f32; 8], b: &[f32; 8]) -> Self::Floats;
+    /// `a · b`, number by number.
+    #[inline(always)]
+    fn multiplied(self, a: &[f32; 8], b: &[f32; 8]) -> [f32; 8] {
+        let mut products = [0.0; 8];
+        for ((product, a), b) in products.iter_mut().zip(a).zip(b) {
+            *product = a * b;
+        }
+        products
+    }
     /// `a + b`.
     fn join_floats(self, a: Self::Floats, b: Self::Floats) -> Self::Floats;
     /// All lanes, added up.

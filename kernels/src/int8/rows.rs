@@ -149,9 +149,7 @@ fn factors_of<F: Format, S: Dot8, const R: usize>(
     let scales = F::scales(s, w);
     if F::GRAIN == Grain::Fine {
         for (r, x) in x.iter().enumerate() {
-            for (b, by) in factors.by[r].iter_mut().enumerate() {
-                *by = scales.d[b] * x.scales[b];
-            }
+            factors.by[r] = s.multiplied(&scales.d, &x.scales);
             if F::MINIMA {
                 floats[r][0] = s.add_products(floats[r][0], &scales.m, &x.weighted);
             }

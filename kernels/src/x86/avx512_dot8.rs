@@ -107,6 +107,7 @@ impl Dot8 for Vnni {
         fn no_floats() -> __m256;
         fn add_sums(floats: __m256, sums: __m256i, by: f32) -> __m256;
         fn add_products(floats: __m256, a: &[f32; 8], b: &[f32; 8]) -> __m256;
+        fn multiplied(a: &[f32; 8], b: &[f32; 8]) -> [f32; 8];
         fn join_floats(a: __m256, b: __m256) -> __m256;
         fn total(floats: __m256) -> f32;
     }
