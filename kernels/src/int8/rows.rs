@@ -85,22 +85,24 @@ fn dots<F: Format, S: Dot8, const R: usize>(s: S, w: &[&[u8]], x: &[[Span; R]]) 
     let mut floats = [[[s.no_floats(); 2]; R]; STREAMS];
     let mut factors = [const { Factors::NONE }; STREAMS];
     let mut spans: [&[u8]; STREAMS] = [&[]; STREAMS];
-    let mut padded: [Vec<u8>; STREAMS] = [const { Vec::new() }; STREAMS];
-    for ((w, span), padded) in w.iter().zip(&mut spans).zip(&mut padded) {
-        let whole = w.len() / F::BYTES * F::BYTES;
-        if whole < w.len() {
-            // Blocks of zero bytes against activations of zero add nothing.
-            *padded = [&w[whole..], &vec![0; F::BYTES - (w.len() - whole)]].concat();
-        }
+    // Blocks of zero bytes against activations of zero add nothing.
+    let short = w[0].len() < x.len() * F::BYTES;
+    let whole = (x.len() - usize::from(short)) * F::BYTES;
+    let mut padded = Vec::new();
+    for (w, span) in w.iter().zip(&mut spans) {
         *span = &w[..whole];
+        if short {
+            padded.extend_from_slice(&w[whole..]);
+            padded.resize(padded.len().next_multiple_of(F::BYTES), 0);
+        }
     }
+    let padded = &padded[..];
     for x in x {
         // What it takes to get at scales is a long way, though not much work: all rows at a time.
-        for (((rest, padded), factors), floats) in
-            spans.iter_mut().zip(&padded).zip(&mut factors).zip(&mut floats).take(w.len())
-        {
+        let rows = spans.iter_mut().zip(&mut factors).zip(&mut floats).take(w.len());
+        for (o, ((rest, factors), floats)) in rows.enumerate() {
             if rest.is_empty() {
-                *rest = padded;
+                *rest = &padded[o * F::BYTES..][..F::BYTES];
             }
             factors_of::<F, S, R>(s, &rest[..F::BYTES], x, factors, floats);
         }
