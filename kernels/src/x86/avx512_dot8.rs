@@ -105,9 +105,13 @@ impl Dot8 for Vnni {
         fn prefetch(at: *const u8) -> ();
         fn doubled(bytes: u64) -> [u8; 16];
         fn halves(bits: [u16; 8]) -> [f32; 8];
+        fn greatest(x: &[f32; 32]) -> u32;
+        fn rounded(x: &[f32; 32], by: f32) -> [i8; 32];
+        fn pair_sums(x: &[i8; 32]) -> [[i16; 2]; 2];
         fn load(codes: &[u8; 32]) -> __m256i;
         fn store(codes: __m256i, to: &mut [u8; 32]) -> ();
         fn nibbles(bytes: &[u8; 16]) -> __m256i;
+        fn nibble_pairs(a: &[u8; 16], b: &[u8; 16]) -> [__m256i; 2];
         fn bits(bits: u32) -> __m256i;
         fn offset(bytes: __m256i, by: i8) -> __m256i;
         fn lookup(table: &[i8; 16], codes: __m256i) -> __m256i;
@@ -115,6 +119,7 @@ impl Dot8 for Vnni {
         fn no_sums() -> __m256i;
         fn no_floats() -> __m256;
         fn add_sums(floats: __m256, sums: __m256i, by: f32) -> __m256;
+        fn add_pair(floats: __m256, sums: __m256i, by: &[f32; 8], pair: usize) -> __m256;
         fn add_products(floats: __m256, a: &[f32; 8], b: &[f32; 8]) -> __m256;
         fn join_floats(a: __m256, b: __m256) -> __m256;
         fn total(floats: __m256) -> f32;
@@ -148,6 +153,11 @@ impl Dot8 for Vnni {
     #[inline(always)]
     fn sums(self, products: __m256i) -> __m256i {
         products
+    }
+
+    #[inline(always)]
+    fn pair_of_sums<const WIDE: bool>(self, a: __m256i, b: __m256i) -> __m256i {
+        vnni!(_mm256_add_epi32(a, b))
     }
 
     #[inline(always)]
