@@ -114,7 +114,8 @@ run() {
   printf 'TERM=xterm exec bochs -q -f %q -rc %q\n' "$dir/bochsrc" "$dir/debugger" >"$dir/start"
   # shellcheck disable=SC2016
   setsid bash -c 'sleep infinity | script -qc "sh $0" /dev/null >"$1"' "$dir/start" "$dir/screen" 2>/dev/null &
-  local bochs=$! until=$((SECONDS + 60 * ${SCANTLING_MINUTES:-60}))
+  bochs=$! # not local: the trap outlives this function
+  local until=$((SECONDS + 60 * ${SCANTLING_MINUTES:-60}))
   trap 'kill -9 -- "-$bochs" 2>/dev/null || true' EXIT
   tail -n +1 -f --pid "$bochs" -- "$dir/serial" &
   until grep -aq '^emulated-avx512: [01]' "$dir/serial"; do
