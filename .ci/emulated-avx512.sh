@@ -99,18 +99,23 @@ ata0-master: type=cdrom, path=$dir/disc.iso, status=inserted
 boot: cdrom
 com1: enabled=1, mode=file, dev=$dir/serial
 panic: action=fatal
+vga: extension=none, update_freq=1
 log: $dir/bochs.log
 RC
   # Debian's Bochs begins in its debugger.
   printf 'c\n' >"$dir/debugger"
 }
 
-# Runs the machine until the tests are done. Its screen wants a terminal, which `script` makes up.
+# Runs the machine until the tests are done. Its screen wants a terminal, which `script` makes up; at the end of its
+# input that would stop reading, and the machine would wait for ever to draw.
 run() {
   rm -f -- "$dir/serial"
   touch -- "$dir/serial"
-  setsid script -qc "TERM=xterm exec bochs -q -f $dir/bochsrc -rc $dir/debugger" /dev/null </dev/null >"$dir/screen" 2>&1 &
-  local bochs=$! until=$((SECONDS + 60 * ${SCANTLING_MINUTES:-60}))
+  printf 'TERM=xterm exec bochs -q -f %q -rc %q\n' "$dir/bochsrc" "$dir/debugger" >"$dir/start"
+  # shellcheck disable=SC2016
+  setsid bash -c 'sleep infinity | script -qc "sh $0" /dev/null >"$1"' "$dir/start" "$dir/screen" 2>/dev/null &
+  bochs=$! # not local: the trap outlives this function
+  local until=$((SECONDS + 60 * ${SCANTLING_MINUTES:-60}))
   trap 'kill -9 -- "-$bochs" 2>/dev/null || true' EXIT
   tail -n +1 -f --pid "$bochs" -- "$dir/serial" &
   until grep -aq '^emulated-avx512: [01]' "$dir/serial"; do

@@ -149,7 +149,8 @@ fn core_serialises_nothing() {
 fn core_neither_prints_nor_exits_nor_reads_the_environment() {
     let words = ["println!", "print!", "eprint", "process::exit", "env::var", "dbg!"];
     let mut breaches = Vec::new();
-    for (file, text) in rust_files(&["core/src", "formats/src", "kernels/src", "architectures/src"]) {
+    let files = rust_files(&["core/src", "formats/src", "kernels/src", "architectures/src"]);
+    for (file, text) in files.into_iter().filter(|(file, _)| !file.ends_with("/tests.rs")) {
         let lines = text.lines().filter(|l| words.iter().any(|w| code(l).contains(w)));
         breaches.extend(lines.map(|l| format!("{file}: {}", l.trim())));
     }

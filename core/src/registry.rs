@@ -113,13 +113,13 @@ impl Registry {
     /// there is a wrapper for that (`rayon`); `auto` is the one of the two that suits the work. Otherwise names joined
     /// with `+`: wrappers, outermost first, then a leaf or one of the three words: `verify+rayon+avx2`, `profile+exact`.
     pub fn kernel(&self, spec: &str, work: Work, options: &Options) -> Result<Box<dyn Kernel>> {
-        let (wrappers, last) = spec.rsplit_once('+').map_or(("", spec), |(w, l)| (w, l));
+        let (wrappers, last) = spec.rsplit_once('+').map_or((None, spec), |(w, l)| (Some(w), l));
         let mut kernel = match (last, work) {
             ("exact", _) | ("auto", Work::Exact) => self.spread(self.best_leaf(false, options)?, options),
             ("fast", _) | ("auto", Work::Fast) => self.spread(self.best_leaf(true, options)?, options),
             (name, _) => self.leaf(name, options)?,
         };
-        for name in wrappers.rsplit('+').filter(|_| !wrappers.is_empty()) {
+        for name in wrappers.into_iter().flat_map(|names| names.rsplit('+')) {
             let plugin = self.kernel_named(name)?;
             let Make::Wrapper(make) = plugin.make else {
                 return Err(Error::Usage(format!(

@@ -6,12 +6,12 @@ mod arm;
 mod exact;
 mod int8;
 mod parts;
-#[cfg(test)]
-mod primitives;
 mod profile;
 mod rayon;
 mod scalar;
 mod simd;
+#[cfg(test)]
+mod tests;
 mod verify;
 mod x86;
 

@@ -1,7 +1,7 @@
 //! What a check of kernels found, summed up for showing.
 
 use scantling_core::conformance::Row;
-use scantling_core::dtype::DType;
+use scantling_core::dtype::{Class, DType};
 
 /// A check of several kernels.
 pub struct Checked {
@@ -36,17 +36,20 @@ impl KernelChecked {
         self.rows.iter().filter(|row| !row.pass)
     }
 
-    /// The cases of each op, and of each element type if they are told apart; in the order the ops came.
+    /// The cases of each op with each class of element types, or with each type if they are told apart; in the order
+    /// the ops came. Classes are not mixed: the sums of integers are as large as the integers are.
     pub fn sums(&self, by_type: bool) -> Vec<Sum<'_>> {
         let mut sums: Vec<Sum<'_>> = Vec::new();
         for row in &self.rows {
             let dtype = row.dtype.filter(|_| by_type);
-            match sums.iter_mut().find(|s| s.op == row.op && s.dtype == dtype) {
+            let class = row.dtype.map(DType::class);
+            match sums.iter_mut().find(|s| s.op == row.op && s.class == class && s.dtype == dtype) {
                 Some(sum) => sum.add(row),
                 None => {
                     let (op, dtypes) = (row.op, Vec::new());
                     let mut sum = Sum {
                         op,
+                        class,
                         dtype,
                         dtypes,
                         cases: 0,
@@ -61,7 +64,7 @@ impl KernelChecked {
             }
         }
         let order: Vec<&str> = sums.iter().map(|s| s.op).collect();
-        sums.sort_by_key(|s| (order.iter().position(|op| *op == s.op), s.dtype));
+        sums.sort_by_key(|s| (order.iter().position(|op| *op == s.op), s.dtype, s.class));
         sums
     }
 }
@@ -70,6 +73,8 @@ impl KernelChecked {
 pub struct Sum<'r> {
     /// The op.
     pub op: &'static str,
+    /// What the numbers are, if there is an element type.
+    pub class: Option<Class>,
     /// The element type, if they are told apart.
     pub dtype: Option<DType>,
     /// The element types that occur.
@@ -87,6 +92,11 @@ pub struct Sum<'r> {
 }
 
 impl<'r> Sum<'r> {
+    /// Whether a case is among them, if types are not told apart.
+    pub fn holds(&self, row: &Row) -> bool {
+        row.op == self.op && row.dtype.map(DType::class) == self.class
+    }
+
     fn add(&mut self, row: &'r Row) {
         self.cases = self.cases.saturating_add(1);
         self.failed = self.failed.saturating_add(usize::from(!row.pass));

@@ -189,6 +189,45 @@ impl<Q: Step> Dot8 for Fours<Q> {
     }
 
     #[inline(always)]
+    fn greatest(self, x: &[f32; 32]) -> u32 {
+        let mut most = neon!(vdupq_n_u32(0));
+        for x in x.as_chunks::<4>().0 {
+            let bits = neon!(vreinterpretq_u32_f32(vabsq_f32(load_floats(x))));
+            most = neon!(vmaxq_u32(most, bits));
+        }
+        neon!(vmaxvq_u32(most))
+    }
+
+    #[inline(always)]
+    fn rounded(self, x: &[f32; 32], by: f32) -> [i8; 32] {
+        let mut out = [0; 32];
+        for (x, out) in x.as_chunks::<8>().0.iter().zip(out.as_chunks_mut::<8>().0) {
+            let mut whole = [self.no_sums(); 2];
+            for (whole, x) in whole.iter_mut().zip(x.as_chunks::<4>().0) {
+                let product = neon!(vmulq_n_f32(load_floats(x), by));
+                *whole = neon!(vcvtnq_s32_f32(product));
+            }
+            let shorts = neon!(vcombine_s16(vqmovn_s32(whole[0]), vqmovn_s32(whole[1])));
+            // SAFETY: writes the eight bytes that `out` is. `self` proves NEON.
+            unsafe { vst1_s8(out.as_mut_ptr(), vqmovn_s16(shorts)) };
+        }
+        out
+    }
+
+    #[inline(always)]
+    fn pair_sums(self, x: &[i8; 32]) -> [[i16; 2]; 2] {
+        let mut out = [[0; 2]; 2];
+        for (out, x) in out.iter_mut().zip(x.as_chunks::<16>().0) {
+            let pairs = neon!(vpaddlq_s8(load_signed(x)));
+            // Pairs in turn belong to the first two places of four and to the last two.
+            let first = neon!(vuzp1q_s16(pairs, pairs));
+            let last = neon!(vuzp2q_s16(pairs, pairs));
+            *out = [neon!(vaddv_s16(vget_low_s16(first))), neon!(vaddv_s16(vget_low_s16(last)))];
+        }
+        out
+    }
+
+    #[inline(always)]
     fn load(self, codes: &[u8; 32]) -> [uint8x16_t; 2] {
         let halves = codes.as_chunks().0;
         [load_bytes(&halves[0]), load_bytes(&halves[1])]

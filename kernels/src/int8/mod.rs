@@ -13,6 +13,7 @@ pub(crate) mod dot8;
 mod formats;
 mod panels;
 mod rows;
+mod saturate;
 
 use activations::{Few, Grain, Layout, MANY, Tiles};
 use dot8::Dot8;
@@ -50,6 +51,10 @@ impl<S: Dot8> Kernel for Int8<S> {
 
     fn precision(&self) -> Precision {
         PRECISION
+    }
+
+    fn saturate(&self, rounds: u64) -> u64 {
+        self.dot8.run(saturate::Saturate(rounds))
     }
 
     fn matmul(&self, linear: Linear<'_>, x: Rows<'_>, out: RowsMut<'_>) {

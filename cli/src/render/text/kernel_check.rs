@@ -5,7 +5,7 @@ use super::{GOOD, hanging, severity_style, strong};
 use crate::render::kernel_check::{Checked, KernelChecked, Sum, used};
 use crate::render::words::{plural, thousands};
 use crate::terminal::Screen;
-use scantling_core::dtype::DType;
+use scantling_core::dtype::{Class, DType};
 use scantling_core::finding::Severity;
 use std::fmt::{self, Write};
 
@@ -73,8 +73,18 @@ fn types(sum: &Sum<'_>) -> String {
         ([one], _) => one.to_string(),
         (several, worst) => {
             let worst = worst.map_or("", DType::name);
-            format!("{}, worst {worst}", plural(several.len(), "type"))
+            let kind = sum.class.map_or("type", of_class);
+            format!("{}, worst {worst}", plural(several.len(), kind))
         }
+    }
+}
+
+fn of_class(class: Class) -> &'static str {
+    match class {
+        Class::Float => "float",
+        Class::Integer => "integer",
+        Class::Quantised => "block type",
+        _ => "type",
     }
 }
 
@@ -90,7 +100,7 @@ fn share(x: f64) -> String {
 fn told(screen: &mut Screen<'_>, kernel: &KernelChecked, full: bool) -> fmt::Result {
     for sum in kernel.sums(false).iter().filter(|s| s.failed > 0) {
         let shown = if full { usize::MAX } else { MISSES };
-        for row in kernel.misses().filter(|r| r.op == sum.op).take(shown) {
+        for row in kernel.misses().filter(|row| sum.holds(row)).take(shown) {
             write!(screen, "  ")?;
             hanging(screen, &row.to_string(), 2, 4)?;
         }
