@@ -1,7 +1,7 @@
 //! The kernels that a command compares: made from what was asked for, each once.
 
 use crate::args::KernelArgs;
-use scantling_core::error::Result;
+use scantling_core::error::{Error, Result};
 use scantling_core::kernel::{Kernel, Options, Precision};
 use scantling_core::registry::{Registry, SPREADER, Work};
 
@@ -22,9 +22,14 @@ impl Backend {
     pub fn new(registry: &Registry, spec: &str, work: Work, threads: usize) -> Result<Backend> {
         let kernel = registry.kernel(spec, work, &Options { threads })?;
         let name = kernel.name();
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let asked = if threads == 0 { cores } else { threads };
-        let threads = if name.split('+').any(|part| part == SPREADER) { asked } else { 1 };
+        let had = kernel.threads();
+        if name.split('+').any(|part| part == SPREADER) && had < threads {
+            return Err(Error::Usage(format!(
+                "{name}: {threads} threads were asked for, but the system lets this program start none beside the \
+                 first: ask for fewer, or raise the limit on processes"
+            )));
+        }
+        let threads = had;
         let rounds_activations = kernel.precision() != Precision::Exact;
         Ok(Backend { name, threads, rounds_activations, kernel })
     }

@@ -56,7 +56,7 @@ fn the_list_says_what_each_kernel_is() {
 
 #[test]
 fn what_cannot_be_run_is_refused_with_what_can() {
-    let cases: [(&[&str], &str); 9] = [
+    let cases: [(&[&str], &str); 10] = [
         (&["check", "--kernel", "avx9"], "unknown kernel \"avx9\"; known: auto, exact, fast, "),
         (&["check", "--kernel", "scalar+scalar"], "is no wrapper"),
         (&["bench", "--kernel", "rayon"], "rayon+LEAF"),
@@ -64,7 +64,8 @@ fn what_cannot_be_run_is_refused_with_what_can() {
         (&["bench", "--type", "Q4"], "no element type of that name; known: F32, F16"),
         (&["bench", "--op", "matmull"], "matmul"),
         (&["bench", "--type", "F6_E2M3", "--op", "matmul"], "nothing to measure"),
-        (&["bench", "--threads", "many"], "invalid"),
+        (&["bench", "--threads", "many"], "expected a whole number from 0 to 1024"),
+        (&["bench", "--threads", "1025"], "expected a whole number from 0 to 1024"),
         (&["nonesuch"], "unrecognized subcommand"),
     ];
     for (args, told) in cases {
@@ -104,15 +105,40 @@ fn a_model_is_checked_on_its_own_tensors() {
     let document = valid(&run);
     assert_eq!(run.code, 0, "{document:#}");
     // 14 roles, of which those within the two layers come twice.
-    assert_eq!(document["tensors"], serde_json::json!({"tried": 25, "all": 25}));
+    assert_eq!(
+        document["tensors"],
+        serde_json::json!({"tried": 25, "usable": 25, "all": 25, "unreadable": []})
+    );
     assert!(document["model"]["bytes"].as_u64().unwrap() > 2432 * 4);
     let text = run_in(folder.path(), &["kernels", "check", "good", "--quick", "--kernel", "scalar"]).out;
     assert!(text.starts_with("mapped "), "{text}");
     assert!(
-        text.contains("✓ scalar") && text.ends_with("every kernel computes what the ops mean\n"),
+        text.contains("✓ scalar") && text.contains("nothing missed with this model's types and shapes"),
         "{text}"
     );
-    assert_eq!(run_in(folder.path(), &["kernels", "check", "absent"]).code, 3);
+    let absent = run_in(folder.path(), &["kernels", "check", "absent"]);
+    assert!(absent.code == 3 && absent.err.contains("absent"), "{}", absent.err);
+}
+
+#[test]
+fn a_model_that_cannot_be_read_whole_does_not_pass() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole =
+        std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/llama-tiny.gguf")).unwrap();
+    let cut = folder.path().join("cut.gguf");
+    std::fs::write(&cut, &whole[..whole.len() * 3 / 4]).unwrap();
+    let file = cut.to_str().unwrap();
+    let args = ["check", file, "--quick", "--kernel", "scalar"];
+    let document = valid(&here(&[&args[..], &["--json"]].concat()));
+    assert!(!document["tensors"]["unreadable"].as_array().unwrap().is_empty(), "{document:#}");
+    assert_eq!(document["ok"], false);
+    let run = here(&args);
+    assert_eq!(run.code, 1, "{}", run.out);
+    assert!(
+        run.out.contains("the files do not hold") && run.out.contains("the model is damaged"),
+        "{}",
+        run.out
+    );
 }
 
 #[test]
@@ -182,7 +208,7 @@ fn a_slowdown_beyond_noise_fails() {
 
     // As much as the spread of the earlier run allows is no slowdown.
     scale(&mut document, 1e-6);
-    document["bench"][0]["seconds"]["third_quartile"] = 1e6.into();
+    document["bench"][0]["seconds"]["third_quartile"] = 1e5.into();
     write("noisy.json", &document);
     assert_eq!(against("noisy.json").code, 0);
 
@@ -192,8 +218,23 @@ fn a_slowdown_beyond_noise_fails() {
     assert_eq!(run.code, 2, "{}", run.out);
     assert!(run.err.contains("no row in common"), "{}", run.err);
     std::fs::write(path("list.json"), here(&["list", "--json"]).out).unwrap();
+    for (key, value) in
+        [("third_quartile", 1e300), ("median", 0.0), ("median", 5e-324), ("first_quartile", -1.0)]
+    {
+        let mut hostile = valid(&here(&MOMENT));
+        hostile["bench"][0]["seconds"][key] = value.into();
+        write("hostile.json", &hostile);
+        let run = against("hostile.json");
+        assert!(run.code == 2 && run.err.contains("bench[0]"), "{key} {value}: {}", run.err);
+    }
     let run = against("list.json");
     assert!(run.code == 2 && run.err.contains("no output of kernels bench --json"), "{}", run.err);
+}
+
+#[test]
+fn what_is_named_twice_is_measured_once() {
+    let document = valid(&here(&[&MOMENT[..], &["--type=Q8_0"]].concat()));
+    assert_eq!(document["bench"].as_array().unwrap().len(), 1, "{document:#}");
 }
 
 #[test]

@@ -33,6 +33,11 @@ pub trait Kernel: Send + Sync {
         inherited!(self.precision() or Precision::Exact)
     }
 
+    /// On how many threads it works: one, but for kernels that spread others and got more.
+    fn threads(&self) -> usize {
+        inherited!(self.threads() or 1)
+    }
+
     /// What it has to say about the work done so far, a line each, for whoever shows it: nothing, but for kernels
     /// that watch another (`verify`, `profile`).
     fn report(&self) -> Vec<String> {

@@ -41,7 +41,7 @@ fn make(inner: Box<dyn Kernel>, options: &Options) -> Box<dyn Kernel> {
     let cores = || std::thread::available_parallelism().map_or(1, usize::from);
     let wanted = if options.threads == 0 { cores() } else { options.threads };
     let pool = (wanted > 1).then(|| ThreadPoolBuilder::new().num_threads(wanted - 1).build().ok()).flatten();
-    let threads = if pool.is_some() { wanted } else { 1 };
+    let threads = pool.as_ref().map_or(1, |pool| pool.current_num_threads() + 1);
     Box::new(Spread { inner, pool, threads })
 }
 
@@ -133,6 +133,10 @@ impl Kernel for Spread {
 
     fn base(&self) -> Option<&dyn Kernel> {
         Some(&*self.inner)
+    }
+
+    fn threads(&self) -> usize {
+        self.threads
     }
 
     fn decode(&self, dtype: DType, raw: &[u8], out: &mut [f32]) -> Result<(), DecodeError> {

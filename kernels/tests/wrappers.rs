@@ -190,8 +190,9 @@ fn ops_of_the_trait() -> Vec<&'static str> {
     let source = include_str!("../../core/src/kernel.rs");
     let body = source.split_once("pub trait Kernel").unwrap().1.split_once("\n}").unwrap().0;
     let methods = body.lines().filter_map(|l| l.strip_prefix("    fn ")?.split(['(', '<']).next());
-    let mut ops: Vec<&str> =
-        methods.filter(|m| !["name", "base", "precision", "report", "label"].contains(m)).collect();
+    let mut ops: Vec<&str> = methods
+        .filter(|m| !["name", "base", "precision", "threads", "report", "label"].contains(m))
+        .collect();
     ops.sort_unstable();
     ops
 }
@@ -219,6 +220,9 @@ fn every_op_reaches_the_kernel_within() {
 #[test]
 fn work_is_spread_over_as_many_threads_as_asked_for() {
     let calls = Calls::default();
+    let kernel = wrap(&RAYON, Box::new(Recorder(Arc::clone(&calls))), 3);
+    assert_eq!(kernel.threads(), 3);
+    assert_eq!(wrap(&VERIFY, kernel, 1).threads(), 3, "a wrapper tells what it wraps");
     let kernel = wrap(&RAYON, Box::new(Recorder(Arc::clone(&calls))), 3);
     Input::new(200).all(&*kernel);
     for (op, threads) in calls.lock().unwrap().iter() {

@@ -41,9 +41,16 @@ pub struct KernelArgs {
 }
 
 /// A number of threads; an environment variable that is set to nothing asks for all cores.
-fn threads(text: &str) -> Result<usize, std::num::ParseIntError> {
-    if text.is_empty() { Ok(0) } else { text.parse() }
+fn threads(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        _ if text.is_empty() => Ok(0),
+        Ok(count) if count <= MOST_THREADS => Ok(count),
+        _ => Err(format!("expected a whole number from 0 to {MOST_THREADS}")),
+    }
 }
+
+/// More threads than any machine this is made for has cores.
+const MOST_THREADS: usize = 1024;
 
 fn dtype(text: &str) -> Result<DType, String> {
     let known = || DType::all().map(DType::name).collect::<Vec<_>>().join(", ");
@@ -150,6 +157,7 @@ pub enum BenchOp {
     /// Attention over a cache of keys and values
     Attention,
     /// RMS norm
+    #[value(alias = "rms_norm")]
     RmsNorm,
     /// Rotary positions
     Rope,

@@ -10,6 +10,10 @@ use std::path::Path;
 /// Changes below this are never told: clocks, page placement and what else a machine does differ from run to run.
 pub const LEAST_NOISE: f64 = 0.05;
 
+/// Seconds between which every time that was measured lies.
+const SHORTEST: f64 = 1e-12;
+const LONGEST: f64 = 1e6;
+
 /// Bytes up to which a baseline is read.
 const LIMIT: u64 = 64 << 20;
 
@@ -55,8 +59,15 @@ impl Baseline {
             ))
         };
         let document: Value = serde_json::from_slice(&bytes).map_err(|e| wrong(e.to_string()))?;
-        if document["bench"].as_array().is_none_or(Vec::is_empty) {
+        let rows = document["bench"].as_array().map_or(&[][..], Vec::as_slice);
+        if rows.is_empty() {
             return Err(wrong("it has no rows under \"bench\"".into()));
+        }
+        if let Some(row) = rows.iter().position(|row| time_of(row).is_none()) {
+            return Err(wrong(format!(
+                "the times of bench[{row}] are not those of a measurement: 0 < first_quartile <= median <= \
+                 third_quartile < {LONGEST:e} s was expected"
+            )));
         }
         Ok(Baseline { document })
     }
@@ -104,7 +115,7 @@ fn same(old: &Value, wanted: &Value) -> bool {
 /// Median and noise of an earlier row.
 fn time_of(row: &Value) -> Option<(f64, f64)> {
     let number = |key: &str| row["seconds"][key].as_f64();
-    let median = number("median")?;
-    let noise = (number("third_quartile")? - number("first_quartile")?) / median;
-    (median > 0.0 && noise.is_finite()).then_some((median, noise))
+    let (first, median, third) = (number("first_quartile")?, number("median")?, number("third_quartile")?);
+    let sane = SHORTEST < first && first <= median && median <= third && third < LONGEST;
+    sane.then_some((median, (third - first) / median))
 }

@@ -175,7 +175,8 @@ impl<'m> Data<'m> {
             Case::Matmul(rows, stored) => work(&mut Matmul::new(self.windows(stored)?, rows)),
             Case::Decode(stored @ (dtype, rows, cols)) => {
                 let values = rows * (cols / dtype.block_elements() * dtype.block_values());
-                let out = HugeBuf::zeroed((4 * values).max(COLD))?;
+                let mut out = HugeBuf::zeroed((4 * values).max(COLD))?;
+                out.fill(1); // its pages are had now, not while it is timed
                 work(&mut Decode::new(self.windows(stored)?, out))
             }
             Case::Attention(dtype, queries, positions) => {

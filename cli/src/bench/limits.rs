@@ -30,7 +30,8 @@ impl Rates {
     pub fn limit(&self, cost: Cost) -> Option<Limit> {
         let limits = [
             ("read", cost.bytes, self.read),
-            ("copy", cost.written, self.copy),
+            // A copy reads as much as it writes; an op that widens reads less.
+            ("copy", (cost.bytes + cost.written) / 2.0, self.copy.filter(|_| cost.written > 0.0)),
             ("multiply", cost.flops, self.peak),
         ];
         let seconds = |(word, amount, rate): (&'static str, f64, Option<f64>)| {
@@ -62,12 +63,14 @@ impl Sampler {
         let len = from.len().min(to.len());
         let piece = len.div_ceil(threads.max(1)).max(1);
         let pairs = || from[..len].chunks(piece);
+        let mut started = true;
         let time = seconds(|| {
             std::thread::scope(|scope| {
                 let mut pairs = pairs().zip(to[..len].chunks_mut(piece));
                 let mine = pairs.next();
                 pairs.for_each(|(from, to)| {
-                    scope.spawn(move || to.copy_from_slice(from));
+                    let copy = move || to.copy_from_slice(from);
+                    started &= std::thread::Builder::new().spawn_scoped(scope, copy).is_ok();
                 });
                 if let Some((from, to)) = mine {
                     to.copy_from_slice(from);
@@ -75,7 +78,10 @@ impl Sampler {
             });
             black_box(&mut *to);
         });
-        self.copy.push(len as f64 / time);
+        // Where a thread could not be started, a part was not copied and there is nothing to tell.
+        if started {
+            self.copy.push(len as f64 / time);
+        }
     }
 
     /// Multiplies and adds.

@@ -8,7 +8,7 @@ mod kernels;
 mod man;
 mod plugins;
 
-use crate::args::{Cli, Command, LookArgs, OverrideArgs};
+use crate::args::{Cli, Command, KernelsCommand, LookArgs, OverrideArgs};
 use crate::render::{code_of, text};
 use crate::terminal::{self, Look, Screen};
 use clap::Parser;
@@ -37,7 +37,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
     let done = dispatch(&cli, &mut screen);
     let arrived = screen.finish();
     let code = done.unwrap_or_else(|error| {
-        tell(&cli.look, "", &error);
+        tell(&cli.look, &model_of(&cli.command), &error);
         code_of(&error)
     });
     match arrived {
@@ -47,6 +47,16 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
             3
         }
     }
+}
+
+/// The model that an error is about, where a command takes one and leaves its errors to be told here.
+fn model_of(command: &Command) -> String {
+    let model = match command {
+        Command::Kernels { command: KernelsCommand::Check(args) } => args.model.as_deref(),
+        Command::Kernels { command: KernelsCommand::Bench(args) } => args.model.as_deref(),
+        _ => None,
+    };
+    model.map_or_else(String::new, |path| path.display().to_string())
 }
 
 fn dispatch(cli: &Cli, screen: &mut Screen<'_>) -> Result<u8> {

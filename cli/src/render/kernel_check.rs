@@ -7,8 +7,20 @@ use scantling_core::dtype::{Class, DType};
 pub struct Checked {
     /// The kernels, as they were named.
     pub kernels: Vec<KernelChecked>,
-    /// How many tensors of a model were tried, of how many.
-    pub tensors: Option<(usize, usize)>,
+    /// What of a model was tried.
+    pub tensors: Option<Tried>,
+}
+
+/// The tensors of a model that took part.
+pub struct Tried {
+    /// How many were tried.
+    pub tried: usize,
+    /// How many could have been: matrices of weights that can be read.
+    pub usable: usize,
+    /// How many the model has.
+    pub all: usize,
+    /// Names of those that cannot be read: the model is damaged.
+    pub unreadable: Vec<String>,
 }
 
 /// All cases of one kernel.
@@ -28,6 +40,11 @@ impl Checked {
     pub fn failed(&self) -> usize {
         self.kernels.iter().map(|k| k.misses().count()).sum()
     }
+
+    /// Whether nothing missed and all that was asked for could be tried.
+    pub fn ok(&self) -> bool {
+        self.failed() == 0 && self.tensors.as_ref().is_none_or(|t| t.unreadable.is_empty())
+    }
 }
 
 impl KernelChecked {
@@ -40,8 +57,10 @@ impl KernelChecked {
     /// the ops came. Classes are not mixed: the sums of integers are as large as the integers are.
     pub fn sums(&self, by_type: bool) -> Vec<Sum<'_>> {
         let mut sums: Vec<Sum<'_>> = Vec::new();
+        // A type that misses is not hidden among those that pass.
+        let missed: Vec<_> = self.misses().map(|row| (row.op, row.dtype)).collect();
         for row in &self.rows {
-            let dtype = row.dtype.filter(|_| by_type);
+            let dtype = row.dtype.filter(|_| by_type || missed.contains(&(row.op, row.dtype)));
             let class = row.dtype.map(DType::class);
             match sums.iter_mut().find(|s| s.op == row.op && s.class == class && s.dtype == dtype) {
                 Some(sum) => sum.add(row),
@@ -92,9 +111,9 @@ pub struct Sum<'r> {
 }
 
 impl<'r> Sum<'r> {
-    /// Whether a case is among them, if types are not told apart.
+    /// Whether a case that missed is among them.
     pub fn holds(&self, row: &Row) -> bool {
-        row.op == self.op && row.dtype.map(DType::class) == self.class
+        row.op == self.op && row.dtype == self.dtype
     }
 
     fn add(&mut self, row: &'r Row) {

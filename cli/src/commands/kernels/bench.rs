@@ -74,7 +74,10 @@ fn measured(args: &KernelsBenchArgs, contenders: &[Contender], model: Option<&Mo
     let stored: Vec<Stored> = groups.iter().map(|(stored, _)| *stored).collect();
     let dims = model.map_or_else(Dims::default, |m| m.dims);
     let stored = model.map(|_| &*stored);
-    let choice = Choice { ops: &args.op, dtypes: &args.dtype, quick: args.quick, stored, dims };
+    let mut dtypes = args.dtype.clone();
+    dtypes.sort_unstable();
+    dtypes.dedup();
+    let choice = Choice { ops: &args.op, dtypes: &dtypes, quick: args.quick, stored, dims };
     let cases = choice.cases();
     let mut data = Data::new(groups, dims, &cases)?;
     let takes_part = |case: &Case| -> Vec<&Contender> {

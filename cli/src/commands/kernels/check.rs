@@ -2,12 +2,11 @@
 
 use super::model::{Model, Tensor};
 use crate::args::KernelsCheckArgs;
-
 use crate::backend::{Backend, backends};
 use crate::bench::cases::Stored;
 use crate::commands::written;
 use crate::progress::Steps;
-use crate::render::kernel_check::{Checked, KernelChecked};
+use crate::render::kernel_check::{Checked, KernelChecked, Tried};
 use crate::render::{json, text};
 use crate::terminal::Screen;
 use scantling_core::conformance::{self, Case, Scale};
@@ -38,7 +37,7 @@ pub(super) fn run(registry: &Registry, args: &KernelsCheckArgs, screen: &mut Scr
         }
         written(text::kernel_check::check(screen, &checked, args.full))?;
     }
-    Ok(u8::from(checked.failed() > 0))
+    Ok(u8::from(!checked.ok()))
 }
 
 /// Products with the model's own matrices, and those ops that know no stored matrix.
@@ -56,7 +55,9 @@ fn on_model(backends: &[Backend], model: &Model, scale: Scale) -> Result<Checked
     }
     let own = |case: &Case<'_>| case.dtype.is_none() || case.op == "attention";
     cases.extend(conformance::generated(scale).into_iter().filter(own));
-    Ok(checked(backends, &cases, Some((matrices.len(), tensors.len()))))
+    let (all, unreadable) = model.all();
+    let tried = Tried { tried: matrices.len(), usable: tensors.len(), all, unreadable };
+    Ok(checked(backends, &cases, Some(tried)))
 }
 
 /// Of each role, element type and shape the first and the last tensor.
@@ -77,7 +78,7 @@ fn role(name: &str) -> String {
 }
 
 /// Every case on every kernel, whatever came of those before.
-fn checked(backends: &[Backend], cases: &[Case<'_>], tensors: Option<(usize, usize)>) -> Checked {
+fn checked(backends: &[Backend], cases: &[Case<'_>], tensors: Option<Tried>) -> Checked {
     let steps = Steps::new(backends.len() * cases.len());
     let each = backends.iter().map(|backend| {
         let rows = cases.iter().map(|case| {

@@ -45,6 +45,13 @@ impl Model {
         Ok(all)
     }
 
+    /// How many tensors there are, and the names of those whose bytes are not in the files.
+    pub fn all(&self) -> (usize, Vec<String>) {
+        let all = self.source.tensors().tensors();
+        let lost = all.iter().filter(|info| info.bytes.is_none()).map(|info| info.name.clone());
+        (all.len(), lost.collect())
+    }
+
     /// The path as it was given, and how the weights came into memory.
     pub fn shown(&self) -> (String, &Prepared) {
         (self.path.display().to_string(), &self.prepared)

@@ -16,9 +16,12 @@ pub fn check(screen: &mut Screen<'_>, checked: &Checked, model: Option<(String, 
     let mut out = begin(screen);
     out.put("machine", &machine(&Machine::here()));
     out.put("model", &model.map_or(Value::Null, |(path, prepared)| mapped(&path, prepared)));
-    let tensors = checked.tensors.map(|(tried, all)| json!({"tried": tried, "all": all}));
+    let tensors = checked
+        .tensors
+        .as_ref()
+        .map(|t| json!({"tried": t.tried, "usable": t.usable, "all": t.all, "unreadable": t.unreadable}));
     out.put("tensors", &tensors.unwrap_or(Value::Null));
-    out.put("ok", &json!(checked.failed() == 0));
+    out.put("ok", &json!(checked.ok()));
     out.put_all("checked", checked.kernels.iter().map(kernel));
     let rows = checked.kernels.iter().flat_map(|k| k.sums(true).into_iter().map(|sum| row(k, &sum)));
     out.put_all("rows", rows);

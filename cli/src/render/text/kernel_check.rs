@@ -14,12 +14,21 @@ const MISSES: usize = 3;
 
 /// A table for each kernel, then what missed.
 pub fn check(screen: &mut Screen<'_>, checked: &Checked, full: bool) -> fmt::Result {
-    if let Some((tried, all)) = checked.tensors {
-        let (tried, all) = (thousands(tried as u64), plural(all, "tensor"));
+    if let Some(tensors) = &checked.tensors {
+        let (tried, usable) = (thousands(tensors.tried as u64), thousands(tensors.usable as u64));
         writeln!(
             screen,
-            "tried {tried} of {all}: the first and last of each role, element type and shape\n"
+            "tried {tried} of {usable} tensors of weights: the first and last of each role, element type and shape"
         )?;
+        let others = tensors.all.saturating_sub(tensors.usable + tensors.unreadable.len());
+        if others > 0 {
+            writeln!(screen, "left out {}: no weights that kernels multiply by", plural(others, "tensor"))?;
+        }
+        if let Some(first) = tensors.unreadable.first() {
+            let lost = plural(tensors.unreadable.len(), "tensor");
+            writeln!(screen, "the files do not hold {lost}, such as {first}: see scantling check")?;
+        }
+        writeln!(screen)?;
     }
     for kernel in &checked.kernels {
         let misses = kernel.misses().count();
@@ -42,9 +51,16 @@ pub fn check(screen: &mut Screen<'_>, checked: &Checked, full: bool) -> fmt::Res
         }
         writeln!(screen)?;
     }
-    match checked.failed() {
-        0 => writeln!(screen, "every kernel computes what the ops mean"),
-        n => writeln!(screen, "{} outside their bounds", plural(n, "case")),
+    match (checked.failed(), &checked.tensors) {
+        (0, Some(tensors)) if !tensors.unreadable.is_empty() => {
+            writeln!(screen, "nothing missed, but the model is damaged: not all of it could be tried")
+        }
+        (0, Some(_)) => writeln!(
+            screen,
+            "nothing missed with this model's types and shapes; without a model, all types and many lengths are tried"
+        ),
+        (0, None) => writeln!(screen, "every kernel computes what the ops mean"),
+        (n, _) => writeln!(screen, "{} outside their bounds", plural(n, "case")),
     }
 }
 
