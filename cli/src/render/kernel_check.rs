@@ -134,6 +134,15 @@ fn larger(a: f64, b: f64) -> f64 {
     if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) }
 }
 
+/// By how much the worst element of a case is off: the one that is nearest to its bound or furthest beyond it.
+pub fn off(row: &Row) -> f64 {
+    row.worst.map_or(0.0, |worst| match (f64::from(worst.found) - f64::from(worst.expected)).abs() {
+        _ if worst.found.is_nan() && worst.expected.is_nan() => 0.0,
+        error if error.is_nan() && worst.found == worst.expected => 0.0, // the same infinity
+        error => error,
+    })
+}
+
 /// The share of its bound that the worst element of a case takes; infinite where nothing but equality will do, and
 /// where the case went wrong otherwise.
 pub fn used(row: &Row) -> f64 {

@@ -2,7 +2,7 @@
 
 use super::table::Table;
 use super::{GOOD, hanging, severity_style, strong};
-use crate::render::kernel_check::{Checked, KernelChecked, Sum, used};
+use crate::render::kernel_check::{Checked, KernelChecked, Sum, off, used};
 use crate::render::words::{plural, thousands};
 use crate::terminal::Screen;
 use scantling_core::dtype::{Class, DType};
@@ -65,7 +65,7 @@ pub fn check(screen: &mut Screen<'_>, checked: &Checked, full: bool) -> fmt::Res
 }
 
 fn table(kernel: &KernelChecked, full: bool) -> Table {
-    let heads = ["OP", "TYPE", ">CASES", ">MISSED", ">MAX ABS", ">MAX REL", ">BOUND", ">USED", ""];
+    let heads = ["OP", "TYPE", ">CASES", ">MISSED", ">MAX ABS", ">MAX REL", ">WORST", ">BOUND", ">USED", ""];
     let mut table = Table::new(&heads);
     for sum in kernel.sums(full) {
         table.row([
@@ -75,6 +75,7 @@ fn table(kernel: &KernelChecked, full: bool) -> Table {
             if sum.failed == 0 { String::new() } else { thousands(sum.failed as u64) },
             number(sum.max_abs),
             number(sum.max_rel),
+            number(off(sum.worst)),
             number(sum.worst.bound),
             share(used(sum.worst)),
             if sum.failed == 0 { "pass" } else { "FAIL" }.to_owned(),
@@ -109,7 +110,11 @@ fn number(x: f64) -> String {
 }
 
 fn share(x: f64) -> String {
-    if x.is_finite() { format!("{:.0}%", x * 100.0) } else { String::new() }
+    match x {
+        _ if !x.is_finite() => String::new(),
+        10.0.. => format!("{x:.0e}×"),
+        _ => format!("{:.0}%", x * 100.0),
+    }
 }
 
 /// What missed: some of each op, with the element that is furthest out.
