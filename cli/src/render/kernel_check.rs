@@ -54,7 +54,7 @@ impl KernelChecked {
     }
 
     /// The cases of each op with each class of element types, or with each type if they are told apart; in the order
-    /// the ops came. Classes are not mixed: the sums of integers are as large as the integers are.
+    /// the ops came, what missed first. Classes are not mixed: the sums of integers are as large as the integers are.
     pub fn sums(&self, by_type: bool) -> Vec<Sum<'_>> {
         let mut sums: Vec<Sum<'_>> = Vec::new();
         // A type that misses is not hidden among those that pass.
@@ -83,7 +83,7 @@ impl KernelChecked {
             }
         }
         let order: Vec<&str> = sums.iter().map(|s| s.op).collect();
-        sums.sort_by_key(|s| (order.iter().position(|op| *op == s.op), s.dtype, s.class));
+        sums.sort_by_key(|s| (order.iter().position(|op| *op == s.op), s.failed == 0, s.dtype, s.class));
         sums
     }
 }
