@@ -7,7 +7,8 @@ use scantling_core::dtype::DType;
 use scantling_core::quant;
 
 /// Widens whole blocks into as many f32 as they hold; see `quant::decode`. Bytes or places beyond the last block that
-/// has both are left alone.
+/// has both are left alone. It is as large as the types are many, and wanted in many loops: run it ([`Simd::run`]),
+/// which makes it one function.
 pub(super) struct Widen<'a> {
     pub dtype: DType,
     pub raw: &'a [u8],
@@ -17,23 +18,9 @@ pub(super) struct Widen<'a> {
 impl Op for Widen<'_> {
     type Out = ();
 
-    /// Goes by way of [`Simd::run`] once more, which makes all of this one function: it is as large as the types
-    /// are many, and called from many loops.
     #[inline(always)]
     fn call<S: Simd>(self, s: S) {
-        s.run(Within(self));
-    }
-}
-
-/// The same, where the instructions are switched on.
-struct Within<'a>(Widen<'a>);
-
-impl Op for Within<'_> {
-    type Out = ();
-
-    #[inline(always)]
-    fn call<S: Simd>(self, s: S) {
-        let Widen { dtype, raw, out } = self.0;
+        let Widen { dtype, raw, out } = self;
         match dtype {
             DType::F16 => {
                 let whole = each(s, S::pairs(raw), out, S::load_f16);
