@@ -1,15 +1,37 @@
-//! What a family of models is: its hyperparameters, and the tensors that follow from them.
+//! What a family of models is: its hyperparameters, the tensors that follow from them, and how they compute.
 
+use crate::cache::LayerCache;
 use crate::config::Config;
 use crate::error::Result;
 use crate::index::TensorIndex;
+use crate::matrix::RowsBuf;
+use crate::pass::Pass;
 use crate::source::Dialect;
-use crate::table::TensorTable;
+use crate::table::{TensorId, TensorTable};
 
 /// A family with its numbers filled in.
 pub trait Architecture: Send + Sync {
     /// Every tensor it must have.
     fn tensors(&self) -> &TensorTable;
+
+    /// How it computes, or why it does not: the whole family is only checked, or this model asks for something that
+    /// its forward pass does not know.
+    fn decoder(&self) -> Result<&dyn Decoder, String> {
+        Err("this family is checked only".to_owned())
+    }
+}
+
+/// The half of an architecture that computes: tokens in, logits out.
+pub trait Decoder: Send + Sync {
+    /// What each layer keeps of a position.
+    fn cache(&self) -> Vec<LayerCache>;
+
+    /// The tensor that has a row for each token.
+    fn embedding(&self) -> TensorId;
+
+    /// The logits `[pass.want, vocabulary]` of the last tokens of a pass. Nothing can go wrong in it: what could was
+    /// found when the weights were bound.
+    fn forward(&self, pass: &mut Pass<'_>) -> RowsBuf;
 }
 
 /// A family of models.

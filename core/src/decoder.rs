@@ -4,6 +4,8 @@
 use crate::axis::Axis;
 use crate::config::{Bound, Config, Key};
 use crate::index::TensorIndex;
+use crate::metadata::Value;
+use crate::pass::Heads;
 use crate::source::Dialect;
 use crate::table::{TensorId, TensorTable};
 
@@ -34,6 +36,8 @@ keys! {
     KV_HEADS: ["num_key_value_heads"] | "attention.head_count_kv", "" "kv heads";
     /// I.
     INTERMEDIATE_SIZE: ["intermediate_size"] | "feed_forward_length", "I" "FFN inner width";
+    /// The first layer whose attention has a window.
+    MAX_WINDOW_LAYERS: ["max_window_layers"] | "", "" "layers without a window";
     /// Longest sequence the model was made for.
     CONTEXT: ["max_position_embeddings"] | "context_length", "" "longest sequence";
     /// Epsilon inside the root of every RMS norm.
@@ -79,6 +83,9 @@ pub fn vocabulary(config: &Config, tensors: &TensorIndex) -> Axis {
     }
 }
 
+/// The widest head that is believed.
+pub const MOST_HEAD: usize = 1 << 16;
+
 /// What a family does when `head_dim` is not said in its Hugging Face config.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeadDim {
@@ -91,6 +98,8 @@ pub enum HeadDim {
 /// Widths of grouped-query attention.
 #[derive(Clone, Debug)]
 pub struct Attention {
+    /// Numbers of heads, their width, and the scale that follows from it.
+    pub heads: Heads,
     /// d.
     pub head_dim: Axis,
     /// All query heads together.
@@ -116,6 +125,7 @@ pub fn attention(config: &Config, hidden: &Axis, unsaid: HeadDim) -> Attention {
         &[&KV_HEADS, &HEADS],
         "the number of heads must be a multiple of the number of kv heads",
     );
+    config.require(head_dim.len <= MOST_HEAD, &[&HEAD_DIM], "no head is as wide as that: 65,536 is the most");
     config.require(
         head_dim.len.is_multiple_of(2),
         &[&HEAD_DIM],
@@ -137,7 +147,8 @@ pub fn attention(config: &Config, hidden: &Axis, unsaid: HeadDim) -> Attention {
         &KV_HEADS,
         format!("kv width = {}·{} = {}   (GQA group {group})", kv_heads.len, head_dim.len, kv.len),
     );
-    Attention { head_dim, q, kv }
+    let numbers = Heads::grouped(heads.len, kv_heads.len, head_dim.len);
+    Attention { heads: numbers, head_dim, q, kv }
 }
 
 fn shared_head_dim(config: &Config, hidden: &Axis) -> Axis {
@@ -154,70 +165,29 @@ fn shared_head_dim(config: &Config, hidden: &Axis) -> Axis {
     config.count_or_derived(&HEAD_DIM, Some(width.filter(|&w| w > 0).unwrap_or(2)), &how)
 }
 
-/// Kinds of rope scaling, under the names of both worlds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RopeScaling {
-    /// None.
-    Plain,
-    /// All frequencies divided.
-    Linear,
-    /// The base grows with the sequence.
-    Dynamic,
-    /// Low frequencies divided, high ones left alone, a ramp between, and a factor on cos and sin.
-    Yarn,
-    /// A factor for each frequency, one set for short and one for long sequences.
-    LongRope,
-    /// Low frequencies divided, high ones left alone, a ramp between.
-    Llama3,
-}
-
-const ROPE_TYPES: [(&str, RopeScaling); 8] = [
-    ("default", RopeScaling::Plain),
-    ("none", RopeScaling::Plain),
-    ("linear", RopeScaling::Linear),
-    ("dynamic", RopeScaling::Dynamic),
-    ("yarn", RopeScaling::Yarn),
-    ("longrope", RopeScaling::LongRope),
-    ("su", RopeScaling::LongRope),
-    ("llama3", RopeScaling::Llama3),
-];
-
-/// Reads the rotary base and its scaling. 10,000 is the base that both worlds give a config that is silent.
-pub fn rope(config: &Config) -> Option<RopeScaling> {
-    config.number_or(&ROPE_THETA, Bound::Positive, 10_000.0);
-    if !config.has(&ROPE_TYPE) && says_no_scaling(config) {
-        return Some(RopeScaling::Plain);
-    }
-    let unsaid = if config.dialect() == Dialect::Gguf { "none" } else { "default" };
-    let scaling = config.word_or(&ROPE_TYPE, &ROPE_TYPES, unsaid)?;
-    if scaling != RopeScaling::Plain && scaling != RopeScaling::LongRope {
-        config.number(&ROPE_FACTOR, Bound::Positive);
-    }
-    if scaling == RopeScaling::Llama3 {
-        config.number(&ROPE_LOW, Bound::Positive);
-        config.number(&ROPE_HIGH, Bound::Positive);
-        config.number(&ROPE_ORIGINAL, Bound::Positive);
-    }
-    Some(scaling)
-}
-
-/// Whether a config says that there is no scaling: with `rope_scaling: null`, or with rotary parameters that
-/// name none. In GGUF the key is written only where there is scaling.
-fn says_no_scaling(config: &Config) -> bool {
-    let entries = config.entries().entries();
-    let says = |key: &str| key == "rope_scaling" || key.starts_with("rope_parameters.");
-    config.dialect() == Dialect::Gguf || entries.iter().any(|e| says(&e.key))
-}
-
-/// The settings of the common block: norms' epsilon, SiLU, context length.
-pub fn common(config: &Config) {
-    match config.dialect() {
+/// Reads the settings of the common block: context length, SiLU, and the epsilon of the norms, which it gives.
+pub fn common(config: &Config) -> f32 {
+    let eps = match config.dialect() {
         Dialect::Hf => config.number_or(&RMS_NORM_EPS, Bound::Positive, 1e-6),
         // Every converter writes it, and readers have no value of their own for it.
         Dialect::Gguf => config.number(&RMS_NORM_EPS, Bound::Positive),
     };
     config.word_or(&HIDDEN_ACT, &[("silu", ()), ("swish", ())], "silu");
     config.limit(&CONTEXT);
+    eps as f32
+}
+
+/// The window of each layer's attention in the Qwen families: none unless it is switched on, and then only from a
+/// layer on. GGUF files do not keep it.
+pub fn late_windows(config: &Config, layers: usize) -> Vec<Option<usize>> {
+    if !config.flag_or(&USE_SLIDING_WINDOW, false) {
+        return vec![None; layers];
+    }
+    let null = matches!(config.value("sliding_window"), Some(Value::Null));
+    let said = config.limit(&SLIDING_WINDOW);
+    let window = (!null).then(|| said.unwrap_or_else(|| config.whole_or(&SLIDING_WINDOW, 4096)));
+    let first = config.whole_or(&MAX_WINDOW_LAYERS, 28);
+    (0..layers).map(|layer| window.filter(|_| layer >= first)).collect()
 }
 
 /// Whether a bias is there: a Hugging Face config says so, in GGUF its presence in the first layer does.

@@ -4,6 +4,7 @@
 //! - What a model expects: [`architecture`], [`table`], [`axis`], [`decoder`].
 //! - What computes: [`kernel`], [`ops`], [`matrix`]; how far it may be off: [`tolerance`]; on what: [`machine`],
 //!   [`paging`], [`parallel`].
+//! - What runs: [`model`] (opened and fed), [`pass`] (one forward pass), [`weights`], [`cache`], [`rope`].
 //! - What plugs in: [`registry`]; how a path is opened: [`open`]; why not: [`error`], [`finding`], [`foreign`].
 
 #![deny(unsafe_code)]
@@ -11,6 +12,7 @@
 pub mod architecture;
 pub mod axis;
 pub mod bundle;
+pub mod cache;
 pub mod check;
 pub mod config;
 #[cfg(feature = "conformance")]
@@ -26,16 +28,20 @@ pub mod kernel;
 pub mod machine;
 pub mod matrix;
 pub mod metadata;
+pub mod model;
 pub mod open;
 pub mod ops;
 pub mod paging;
 pub mod parallel;
+pub mod pass;
 pub mod quant;
 pub mod registry;
 pub mod report;
+pub mod rope;
 pub mod source;
 pub mod table;
 pub mod tolerance;
 pub mod vocabulary_names;
+pub mod weights;
 
 pub use inventory;

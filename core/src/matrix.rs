@@ -283,6 +283,12 @@ impl RowsBuf {
         RowsBuf { data: vec![0.0; rows * cols], rows, cols }
     }
 
+    /// Rows that lie one after the other. Panics if the length is not rows × cols.
+    pub fn from_vec(data: Vec<f32>, rows: usize, cols: usize) -> RowsBuf {
+        assert_eq!(data.len(), rows * cols, "{rows} rows of {cols}");
+        RowsBuf { data, rows, cols }
+    }
+
     /// A copy of a view.
     pub fn copy_of(x: Rows<'_>) -> RowsBuf {
         let data = x.iter().flat_map(|row| row.iter().copied()).collect();

@@ -58,6 +58,32 @@ pub struct Expected {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TensorId(usize);
 
+impl TensorId {
+    /// Its place in the table.
+    pub(crate) fn position(self) -> usize {
+        self.0
+    }
+
+    /// Without a bias.
+    pub fn plain(self) -> LinearId {
+        LinearId { weight: self, bias: None }
+    }
+
+    /// With one.
+    pub fn with(self, bias: Option<TensorId>) -> LinearId {
+        LinearId { weight: self, bias }
+    }
+}
+
+/// Handles of a matrix and the bias that belongs to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinearId {
+    /// The matrix.
+    pub weight: TensorId,
+    /// The bias.
+    pub bias: Option<TensorId>,
+}
+
 /// Every tensor of a model, in the order in which a forward pass meets them.
 #[derive(Clone, Debug)]
 pub struct TensorTable {

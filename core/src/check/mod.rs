@@ -165,7 +165,7 @@ pub fn examine(
 }
 
 /// A config named on the command line; what is wrong with it stops the check, since it was asked for.
-fn config_file(path: &Path) -> Result<Config> {
+pub(crate) fn config_file(path: &Path) -> Result<Config> {
     let shown = path.display().to_string();
     let file = File::on_disk(shown.clone(), path).and_then(|file| file.read_all(MAX_CONFIG_BYTES));
     let config = file.and_then(|text| Config::from_json(shown, &text));
