@@ -1,8 +1,10 @@
 //! The arguments: definitions and help texts, nothing else.
 
 mod kernels;
+mod run;
 
 pub use kernels::*;
+pub use run::*;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -56,6 +58,8 @@ pub enum Command {
     Check(CheckArgs),
     /// List the formats, architectures and kernels in this program
     Plugins(ListArgs),
+    /// Measure how fast a model reads prompts and writes tokens
+    Bench(BenchArgs),
     /// List, check and measure the kernels that compute
     Kernels {
         /// What about them.

@@ -23,6 +23,7 @@ mod commands;
 mod plugins;
 mod progress;
 mod render;
+mod runner;
 mod terminal;
 
 use std::process::ExitCode;

@@ -3,7 +3,7 @@
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::matrix::{Matrix, Rows, floats_mut};
-use crate::paging::HugeBuf;
+use crate::paging::{self, HugeBuf};
 use half::slice::HalfFloatSliceExt;
 
 /// What a layer keeps of one position.
@@ -49,19 +49,21 @@ struct Store {
 }
 
 impl KvCache {
-    /// Room for so many positions. Memory is taken as it fills.
+    /// Room for so many positions. Memory is taken as it fills; more than is free is refused at once.
     pub fn new(layers: &[LayerCache], kind: KvType, capacity: usize) -> Result<KvCache> {
+        let refused = |takes: String| {
+            Error::Usage(format!("a context of {capacity} tokens takes {takes}: ask for a smaller one"))
+        };
         let bytes = KvCache::bytes(layers, kind, capacity);
+        let bytes = bytes.ok_or_else(|| refused("more memory than can be named".into()))?;
+        if let Some(free) = paging::available().filter(|free| bytes as u64 > *free) {
+            return Err(refused(format!("{bytes} bytes for keys and values, but {free} are free")));
+        }
         let store = |width: usize| {
-            let len = bytes.and(width.checked_mul(capacity)?.checked_mul(kind.dtype().block_bytes()));
-            Some(HugeBuf::zeroed(len?).map(|data| Store { data, width }))
+            let data = HugeBuf::zeroed(width * capacity * kind.dtype().block_bytes())?;
+            Ok::<_, Error>(Store { data, width })
         };
-        let pair = |l: &LayerCache| match (store(l.key), store(l.value)) {
-            (Some(key), Some(value)) => Ok((key?, value?)),
-            _ => Err(Error::Usage(format!(
-                "a context of {capacity} tokens takes more memory than can be named"
-            ))),
-        };
+        let pair = |l: &LayerCache| Ok((store(l.key)?, store(l.value)?));
         Ok(KvCache { kind, layers: layers.iter().map(pair).collect::<Result<_>>()?, len: 0, capacity })
     }
 

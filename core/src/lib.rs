@@ -4,7 +4,8 @@
 //! - What a model expects: [`architecture`], [`table`], [`axis`], [`decoder`].
 //! - What computes: [`kernel`], [`ops`], [`matrix`]; how far it may be off: [`tolerance`]; on what: [`machine`],
 //!   [`paging`], [`parallel`].
-//! - What runs: [`model`] (opened and fed), [`pass`] (one forward pass), [`weights`], [`cache`], [`rope`].
+//! - What runs: [`model`] (opened and fed), [`pass`] (one forward pass), [`weights`], [`cache`], [`rope`],
+//!   [`sample`].
 //! - What plugs in: [`registry`]; how a path is opened: [`open`]; why not: [`error`], [`finding`], [`foreign`].
 
 #![deny(unsafe_code)]
@@ -38,6 +39,7 @@ pub mod quant;
 pub mod registry;
 pub mod report;
 pub mod rope;
+pub mod sample;
 pub mod source;
 pub mod table;
 pub mod tolerance;

@@ -183,6 +183,11 @@ impl<'m> Session<'m> {
         self.vocabulary
     }
 
+    /// Bytes of weights that each token reads, and operations with them.
+    pub fn work(&self) -> (u64, u64) {
+        self.weights.work(self.decoder.embedding())
+    }
+
     /// Bytes of weights that are held apart from the files.
     pub fn owned_bytes(&self) -> usize {
         self.weights.owned_bytes()

@@ -76,6 +76,20 @@ impl<'s> Weights<'s> {
         Linear { bias: id.bias.map(|b| self.vector(b)), ..Linear::plain(self.matrix(id.weight)) }
     }
 
+    /// What one token takes: bytes of the matrices that are read whole, and operations with them, a multiply and an
+    /// add counted as two. Of a table that is only looked up, nothing.
+    pub fn work(&self, looked_up: TensorId) -> (u64, u64) {
+        let used = self.rows.iter().any(|r| matches!(r, Row::StandIn(by) if *by == looked_up.position()));
+        let whole = |(at, row): (usize, &Row<'_>)| match row {
+            Row::Matrix { info, data } if used || at != looked_up.position() => {
+                Some((data.len() as u64, info.elements().saturating_mul(2)))
+            }
+            _ => None,
+        };
+        let whole = self.rows.iter().enumerate().filter_map(whole);
+        whole.fold((0, 0), |(bytes, ops), (b, o)| (bytes + b, ops + o))
+    }
+
     /// Bytes that are held apart from the source's files.
     pub fn owned_bytes(&self) -> usize {
         let owned = |row: &Row<'_>| match row {

@@ -5,6 +5,7 @@ pub mod baseline;
 pub mod cases;
 pub mod jobs;
 pub mod limits;
+pub mod runs;
 pub mod timing;
 pub mod weights;
 

@@ -1,5 +1,6 @@
 //! One file for each command: arguments → core → what is shown.
 
+mod bench;
 mod check;
 mod completions;
 mod explain;
@@ -52,6 +53,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
 /// The model that an error is about, where a command takes one and leaves its errors to be told here.
 fn model_of(command: &Command) -> String {
     let model = match command {
+        Command::Bench(args) => Some(args.model.as_path()),
         Command::Kernels { command: KernelsCommand::Check(args) } => args.model.as_deref(),
         Command::Kernels { command: KernelsCommand::Bench(args) } => args.model.as_deref(),
         _ => None,
@@ -64,6 +66,7 @@ fn dispatch(cli: &Cli, screen: &mut Screen<'_>) -> Result<u8> {
         Command::Inspect(args) => inspect::run(&Registry::linked()?, args, &cli.look, screen),
         Command::Check(args) => check::run(&Registry::linked()?, args, &cli.look, screen),
         Command::Plugins(args) => plugins::run(&Registry::linked()?, args, screen),
+        Command::Bench(args) => bench::run(&Registry::linked()?, args, screen),
         Command::Kernels { command } => kernels::run(&Registry::linked()?, command, screen),
         Command::Explain(args) => explain::run(&Registry::linked()?, args, screen),
         Command::Completions { shell } => completions::run(*shell, screen),

@@ -9,6 +9,7 @@ pub mod kernel_check;
 pub mod kernels;
 mod listing;
 mod metadata;
+pub mod runs;
 pub mod table;
 mod tensors;
 mod verdict;
