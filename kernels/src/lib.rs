@@ -3,6 +3,7 @@
 //! A program that links this crate must name it (`use scantling_kernels as _;`), or the linker drops it.
 
 mod arm;
+mod awake;
 mod exact;
 mod int8;
 mod parts;

@@ -3,6 +3,7 @@
 //! Every op is one piece to a thread, known beforehand: a kernel that prepares its input does so once a piece. The
 //! calling thread does the first piece itself, so that a pool has one thread less than are asked for.
 
+use crate::awake::{Awake, Piece};
 use ::rayon::{Scope, ThreadPool, ThreadPoolBuilder};
 use scantling_core::dtype::DType;
 use scantling_core::inventory;
@@ -11,7 +12,7 @@ use scantling_core::matrix::{Matrix, Rows, RowsMut};
 use scantling_core::ops::{Activation, Attending, Linear, Rotation};
 use scantling_core::quant::DecodeError;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Wraps any kernel.
 pub const RAYON: KernelPlugin = KernelPlugin {
@@ -35,6 +36,7 @@ struct Spread {
     /// None where threads are not wanted or cannot be had.
     pool: Option<ThreadPool>,
     threads: usize,
+    awake: Awake,
 }
 
 fn make(inner: Box<dyn Kernel>, options: &Options) -> Box<dyn Kernel> {
@@ -42,7 +44,7 @@ fn make(inner: Box<dyn Kernel>, options: &Options) -> Box<dyn Kernel> {
     let wanted = if options.threads == 0 { cores() } else { options.threads };
     let pool = (wanted > 1).then(|| ThreadPoolBuilder::new().num_threads(wanted - 1).build().ok()).flatten();
     let threads = pool.as_ref().map_or(1, |pool| pool.current_num_threads() + 1);
-    Box::new(Spread { inner, pool, threads })
+    Box::new(Spread { inner, pool, threads, awake: Awake::new(threads) })
 }
 
 /// `n` cut in up to `pieces` of about the same length, at multiples of `step`; no piece is empty.
@@ -66,12 +68,21 @@ impl Spread {
     /// Does each piece on a thread, the first on this one. A panic in any of them is passed on when all have ended.
     fn each<T: Send>(&self, pool: &ThreadPool, pieces: Vec<T>, run: impl Fn(&dyn Kernel, T) + Sync) {
         let (inner, run) = (&*self.inner, &run);
+        let left = AtomicUsize::new(pieces.len().saturating_sub(1));
         let mut pieces = pieces.into_iter();
         pool.in_place_scope(|scope: &Scope<'_>| {
             let first = pieces.next();
-            pieces.for_each(|piece| scope.spawn(move |_| run(inner, piece)));
+            for piece in pieces {
+                let done = Piece(&left);
+                scope.spawn(move |_| {
+                    let _done = done;
+                    run(inner, piece);
+                });
+            }
             first.into_iter().for_each(|piece| run(inner, piece));
+            self.awake.watch(&left);
         });
+        self.awake.linger(pool);
     }
 
     /// Some rows to each thread: their numbers, and the rows themselves.
