@@ -62,8 +62,8 @@ pub fn prepare(files: &[Arc<File>]) -> Result<Prepared> {
     Ok(Prepared { bytes, resident: told.map(|t| t.0), huge: told.map(|t| t.1), populated })
 }
 
-/// Bytes that can still be had without others being thrown out.
-fn available() -> Option<u64> {
+/// Bytes of memory that can still be had without others being thrown out; `None` where the system does not say.
+pub fn available() -> Option<u64> {
     let text = bundle::system_text("/proc/meminfo")?;
     text.lines().find_map(|line| kilobytes(line, "MemAvailable:"))
 }

@@ -5,6 +5,7 @@
 mod arm;
 mod exact;
 mod int8;
+mod labels;
 mod parts;
 mod profile;
 mod rayon;
