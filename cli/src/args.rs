@@ -97,7 +97,7 @@ pub struct LookArgs {
     /// Write only ASCII
     #[arg(long, global = true, env = "SCANTLING_ASCII", value_parser = clap::builder::FalseyValueParser::new())]
     pub ascii: bool,
-    /// Columns to fit text into, in place of the terminal's own
+    /// Columns to fit text into [default: as many as the terminal has]
     #[arg(long, global = true, value_name = "COLUMNS", env = "SCANTLING_WIDTH", value_parser = columns)]
     pub width: Option<Columns>,
 }

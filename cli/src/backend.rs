@@ -93,5 +93,6 @@ mod tests {
         assert!(error.contains("scalar"), "{error}");
         assert!(names(&["--kernel", "scalar+scalar"], Work::Fast).is_err());
         assert!(names(&["--kernel", "+scalar"], Work::Fast).is_err());
+        assert_eq!(names(&["--kernel", "rayon+auto,auto"], Work::Fast).unwrap().len(), 1);
     }
 }

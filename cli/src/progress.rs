@@ -1,5 +1,6 @@
 //! A bar on standard error while much is read.
 
+use crate::terminal::{Look, escape, to_ascii};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use scantling_core::check::Progress;
 use std::io::{IsTerminal, stderr};
@@ -30,25 +31,27 @@ impl Bar {
 /// Counts steps that take a while each: on standard error, where somebody watches.
 pub struct Steps {
     bar: Option<ProgressBar>,
+    ascii: bool,
 }
 
 impl Steps {
-    /// So many steps.
+    /// So many steps, drawn as all else.
     #[allow(clippy::disallowed_methods)] // asked what it is, not written to
-    pub fn new(steps: usize) -> Steps {
+    pub fn new(steps: usize, look: Look) -> Steps {
         let bar = stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(Some(steps as u64), ProgressDrawTarget::stderr());
             let shape = ProgressStyle::with_template("[{bar:20}] {pos}/{len} {msg}");
             bar.set_style(shape.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
             bar
         });
-        Steps { bar }
+        Steps { bar, ascii: look.ascii }
     }
 
     /// Begins the next step.
     pub fn next(&self, what: &str) {
         if let Some(bar) = &self.bar {
-            bar.set_message(crate::terminal::escape(what).into_owned());
+            let what = escape(what);
+            bar.set_message(if self.ascii { to_ascii(&what) } else { what.into_owned() });
             bar.inc(1);
         }
     }
@@ -75,7 +78,7 @@ impl Progress for Bar {
         });
         let bar = ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::stderr());
         bar.set_style(shape.clone());
-        bar.set_message(crate::terminal::escape(what).into_owned());
+        bar.set_message(escape(what).into_owned());
         self.put(Some(bar));
     }
 

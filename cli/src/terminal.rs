@@ -202,7 +202,7 @@ fn escape_where(text: &str, unsafe_char: impl Fn(char) -> bool) -> Cow<'_, str> 
 }
 
 /// The same text in ASCII: what this program draws with by likeness, anything else by number.
-fn to_ascii(text: &str) -> String {
+pub fn to_ascii(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut before = ' ';
     for c in text.chars() {
@@ -213,6 +213,8 @@ fn to_ascii(text: &str) -> String {
             '✓' => plain.push_str("ok"),
             '✗' => plain.push_str("!!"),
             '×' => plain.push('x'),
+            '±' => plain.push_str("+/-"),
+            'µ' => plain.push('u'),
             '·' if before == ' ' => plain.push('|'),
             '·' => plain.push('*'),
             '→' => plain.push_str("->"),
@@ -263,8 +265,8 @@ mod tests {
     #[test]
     fn ascii_is_ascii() {
         let look = Look { ascii: true, ..Look::default() };
-        let out = shown(look, |s| s.write_str("── 1 ──▶ 2 · ✓ ✗ 16·128 × → ᵀ … — 漢").unwrap());
-        assert_eq!(out, "-- 1 --> 2 | ok !! 16*128 x -> ^T ... - \\u{6f22}");
+        let out = shown(look, |s| s.write_str("── 1 ──▶ 2 · ✓ ✗ 16·128 × → ᵀ … — ±1 µs 漢").unwrap());
+        assert_eq!(out, "-- 1 --> 2 | ok !! 16*128 x -> ^T ... - +/-1 us \\u{6f22}");
     }
 
     #[test]

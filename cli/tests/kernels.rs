@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Run, folder, program, run_in};
+use common::{CONFIG, Run, Tensor, folder, model, program, qwen3, run_in};
 use serde_json::Value;
 use std::path::Path;
 
@@ -56,10 +56,16 @@ fn the_list_says_what_each_kernel_is() {
 
 #[test]
 fn what_cannot_be_run_is_refused_with_what_can() {
-    let cases: [(&[&str], &str); 10] = [
+    let cases: [(&[&str], &str); 13] = [
         (&["check", "--kernel", "avx9"], "unknown kernel \"avx9\"; known: auto, exact, fast, "),
         (&["check", "--kernel", "scalar+scalar"], "is no wrapper"),
         (&["bench", "--kernel", "rayon"], "rayon+LEAF"),
+        (&["bench", "--kernel", "rayon+"], "write rayon+LEAF, such as rayon+exact"),
+        (
+            &["bench", "--kernel", "auto+scalar"],
+            "auto is a whole kernel and can only stand last: write scalar or auto alone",
+        ),
+        (&["check", "--kernel", "rayon+rayon+scalar"], "write rayon+scalar"),
         (&["bench", "--against", "avx9"], "unknown kernel \"avx9\""),
         (&["bench", "--type", "Q4"], "no element type of that name; known: F32, F16"),
         (&["bench", "--op", "matmull"], "matmul"),
@@ -107,7 +113,9 @@ fn a_model_is_checked_on_its_own_tensors() {
     // 14 roles, of which those within the two layers come twice.
     assert_eq!(
         document["tensors"],
-        serde_json::json!({"tried": 25, "usable": 25, "all": 25, "unreadable": []})
+        serde_json::json!({
+            "tried": 25, "sampled": 25, "narrowed": 0, "usable": 25, "all": 25, "unreadable": []
+        })
     );
     assert!(document["model"]["bytes"].as_u64().unwrap() > 2432 * 4);
     let text = run_in(folder.path(), &["kernels", "check", "good", "--quick", "--kernel", "scalar"]).out;
@@ -214,11 +222,21 @@ fn a_slowdown_beyond_noise_fails() {
     write("noisy.json", &document);
     assert_eq!(against("noisy.json").code, 0);
 
+    let refused = |name: &str, told: &str| {
+        let run = against(name);
+        assert_eq!((run.code, run.out.as_str()), (2, ""), "{}", run.err);
+        assert!(run.err.contains(told), "{}", run.err);
+    };
+    document["model"] = serde_json::json!({"path": "a.gguf", "bytes": 7});
+    write("model.json", &document);
+    refused("model.json", "measured with a.gguf of 7 bytes, this run is with made-up weights");
+    document["model"] = Value::Null;
     document["bench"][0]["op"] = "matmul".into();
     write("other.json", &document);
-    let run = against("other.json");
-    assert_eq!(run.code, 2, "{}", run.out);
-    assert!(run.err.contains("no row in common"), "{}", run.err);
+    refused("other.json", "no row in common");
+    document["schema_version"] = 2.into();
+    write("later.json", &document);
+    refused("later.json", "has schema_version 2, but this program compares 1");
     std::fs::write(path("list.json"), here(&["list", "--json"]).out).unwrap();
     for (key, value) in
         [("third_quartile", 1e300), ("median", 0.0), ("median", 5e-324), ("first_quartile", -1.0)]
@@ -250,6 +268,112 @@ fn csv_has_a_name_for_each_column() {
     assert_eq!(lines[1][..7], ["decode", "Q8_0", "4096", "4096", "4096", "scalar", "1"]);
     let at = |name: &str| lines[1][lines[0].iter().position(|c| *c == name).unwrap()];
     assert!(at("median_s").parse::<f64>().unwrap() > 0.0 && at("gb_per_s").parse::<f64>().unwrap() > 0.0);
+}
+
+#[test]
+fn csv_leaves_what_there_is_to_say_to_standard_error() {
+    let folder = folder();
+    let file = folder.path().join("before.json");
+    let moment = |form: &'static str| -> Vec<&str> {
+        let rest = MOMENT.iter().copied().filter(|a| *a != "--json" && *a != "--kernel=scalar");
+        rest.chain(["--kernel=profile+scalar", form]).collect()
+    };
+    std::fs::write(&file, here(&moment("--json")).out).unwrap();
+    let run = here(&[&moment("--csv")[..], &["--baseline", file.to_str().unwrap()]].concat());
+    assert_eq!(run.out.lines().count(), 2, "{}", run.out);
+    assert!(run.err.contains("profile: decode Q8_0"), "{}", run.err);
+    assert!(run.err.contains("baseline: 1 row compared, "), "{}", run.err);
+}
+
+#[test]
+fn kernels_that_watch_name_the_tensors() {
+    let folder = folder();
+    for args in [["check", "good"], ["bench", "good"]] {
+        let rest = ["--quick", "--kernel=profile+scalar", "--json"];
+        let run = run_in(folder.path(), &[&["kernels"], &args[..], &rest].concat());
+        let document = valid(&run);
+        let report =
+            document["checked"][0]["report"].as_array().or(document["reports"][0]["lines"].as_array());
+        let lines: Vec<&str> = report.unwrap().iter().map(|line| line.as_str().unwrap()).collect();
+        let wanted = "matmul model.layers.*.mlp.down_proj.weight F32 [8, 20]";
+        assert!(lines.iter().any(|line| line.contains(wanted)), "{args:?}: {lines:#?}");
+    }
+}
+
+#[test]
+fn weights_that_are_not_finite_are_compared_and_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut tensors = qwen3();
+    // In the first row of the first layer's down projection, and beyond f32 once it is summed.
+    let at = tensors.iter().position(|t| t.name == "model.layers.0.mlp.down_proj.weight").unwrap();
+    tensors[at].bytes[..4].copy_from_slice(&f32::NAN.to_le_bytes());
+    tensors[at].bytes[80..84].copy_from_slice(&f32::INFINITY.to_le_bytes());
+    for i in 40..60 {
+        tensors[at].bytes[4 * i..4 * i + 4].copy_from_slice(&3e38f32.to_le_bytes());
+    }
+    model(folder.path(), "holes", &tensors, Some(CONFIG));
+    let run = run_in(folder.path(), &["kernels", "check", "holes", "--json"]);
+    let document = valid(&run);
+    assert_eq!((run.code, &document["ok"]), (0, &true.into()), "{:#}", document["misses"]);
+    let rows = document["rows"].as_array().unwrap();
+    let of = |op: &str| {
+        let row = rows.iter().find(|r| r["kernel"] == "scalar" && r["op"] == op && r["type"] == "F32");
+        row.unwrap()["not_finite"].as_u64().unwrap()
+    };
+    // NaN, infinity and overflow in three of eight outputs, for 1 and 8 rows; one NaN and one infinity gathered.
+    assert_eq!((of("matmul"), of("embed")), (27, 2), "{rows:#?}");
+    let text = run_in(folder.path(), &["kernels", "check", "holes", "--quick", "--kernel", "scalar"]);
+    let told = "with the model's weights not finite, such as of model.layers.0.mlp.down_proj.weight";
+    assert!(text.code == 0 && text.out.contains(told), "{}", text.out);
+}
+
+#[test]
+fn widths_of_a_hostile_config_are_refused_with_what_they_take() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = CONFIG.replace("\"head_dim\": 6", "\"head_dim\": 9007199254740993");
+    let config = config.replace("\"hidden_size\": 8", "\"hidden_size\": 1152921504606846976");
+    model(folder.path(), "wide", &qwen3(), Some(&config));
+    let bench = |op: &str| {
+        run_in(folder.path(), &["kernels", "bench", "wide", "--quick", "--kernel=scalar", "--json", op])
+    };
+    for op in ["--op=rms-norm", "--op=rope", "--op=attention"] {
+        let run = bench(op);
+        assert_eq!(run.code, 2, "{op}: {}", run.err);
+        for told in ["takes ", "widths of the config", "half of the free memory is ", "--op"] {
+            assert!(run.err.contains(told), "{op}: {}", run.err);
+        }
+    }
+    let document = valid(&bench("--op=matmul,rope"));
+    assert_eq!(document["left_out"].as_array().unwrap().len(), 2, "{document:#}");
+    assert_eq!(document["bench"].as_array().unwrap().len(), 12);
+}
+
+#[test]
+fn a_model_of_very_many_tensors_takes_no_longer_than_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let many: Vec<Tensor> = (0..20_000).map(|i| Tensor::new(&format!("t{i}x"), &[2, 1 + i % 300])).collect();
+    model(folder.path(), "many", &many, None);
+    let run = run_in(folder.path(), &["kernels", "check", "many", "--quick", "--kernel=scalar", "--json"]);
+    let tensors = &valid(&run)["tensors"];
+    assert_eq!((&tensors["tried"], &tensors["sampled"]), (&256.into(), &20_000.into()), "{}", run.err);
+    let args = ["kernels", "bench", "many", "--quick", "--kernel=scalar", "--op=decode", "--json"];
+    let document = valid(&run_in(folder.path(), &args));
+    assert_eq!(document["bench"].as_array().unwrap().len(), 24);
+    let told = "276 of the model's 300 shapes: the 24 with most bytes are measured (--type names others)";
+    assert_eq!(document["left_out"], serde_json::json!([told]));
+}
+
+#[test]
+fn ascii_is_ascii() {
+    let bench: Vec<&str> = MOMENT.iter().copied().filter(|a| *a != "--json").chain(["--ascii"]).collect();
+    let profile = ["check", "--quick", "--kernel=profile+scalar", "--full", "--ascii"];
+    let all: [&[&str]; 5] =
+        [&bench, &profile, &["list", "--ascii"], &["bench", "--help"], &["check", "--ascii", "--help"]];
+    for args in all {
+        let run = here(args);
+        assert_eq!(run.code, 0, "{args:?}: {}", run.err);
+        assert!(run.out.is_ascii() && !run.out.contains("\\u{"), "{args:?}: {}", run.out);
+    }
 }
 
 #[test]

@@ -433,3 +433,9 @@ impl Sweep<'_> {
         }
     }
 }
+
+/// A tensor's name without the numbers of layers and experts: `blk.*.attn_q.weight`.
+pub fn role(name: &str) -> String {
+    let word = |part| if str::bytes(part).all(|b| b.is_ascii_digit()) { "*" } else { part };
+    name.split('.').map(word).collect::<Vec<_>>().join(".")
+}

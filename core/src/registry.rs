@@ -10,6 +10,12 @@ use crate::source::FormatPlugin;
 /// The wrapper that spreads a kernel over the cores.
 pub const SPREADER: &str = "rayon";
 
+/// Words that stand for the best kernel of a sort.
+const WORDS: [&str; 3] = ["auto", "exact", "fast"];
+
+/// How a leaf is made.
+type MakeLeaf = fn(&Options) -> std::result::Result<Box<dyn Kernel>, String>;
+
 /// What numbers are wanted for, which decides what the kernel named `auto` is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
@@ -112,14 +118,22 @@ impl Registry {
     /// `exact` is the best leaf with f32 activations, `fast` the best leaf of all, both spread over the cores where
     /// there is a wrapper for that (`rayon`); `auto` is the one of the two that suits the work. Otherwise names joined
     /// with `+`: wrappers, outermost first, then a leaf or one of the three words: `verify+rayon+avx2`, `profile+exact`.
+    /// Who says where to spread has a word mean the leaf alone: `rayon+profile+exact`.
     pub fn kernel(&self, spec: &str, work: Work, options: &Options) -> Result<Box<dyn Kernel>> {
-        let (wrappers, last) = spec.rsplit_once('+').map_or((None, spec), |(w, l)| (Some(w), l));
-        let mut kernel = match (last, work) {
-            ("exact", _) | ("auto", Work::Exact) => self.spread(self.best_leaf(false, options)?, options),
-            ("fast", _) | ("auto", Work::Fast) => self.spread(self.best_leaf(true, options)?, options),
-            (name, _) => self.leaf(name, options)?,
+        let mut names: Vec<&str> = spec.split('+').collect();
+        let last = names.pop().unwrap_or(spec);
+        self.fit(spec, &names, last)?;
+        let fast = match (last, work) {
+            ("exact", _) | ("auto", Work::Exact) => Some(false),
+            ("fast", _) | ("auto", Work::Fast) => Some(true),
+            _ => None,
         };
-        for name in wrappers.into_iter().flat_map(|names| names.rsplit('+')) {
+        let mut kernel = match fast {
+            Some(fast) if names.contains(&SPREADER) => self.best_leaf(fast, options)?,
+            Some(fast) => self.spread(self.best_leaf(fast, options)?, options),
+            None => self.leaf(last, options)?,
+        };
+        for name in names.into_iter().rev() {
             let plugin = self.kernel_named(name)?;
             let Make::Wrapper(make) = plugin.make else {
                 return Err(Error::Usage(format!(
@@ -129,6 +143,33 @@ impl Registry {
             kernel = make(kernel, options);
         }
         Ok(kernel)
+    }
+
+    /// Whether the names of a specification can stand together.
+    fn fit(&self, spec: &str, wrappers: &[&str], last: &str) -> Result<()> {
+        let wrong = |why: String| Err(Error::Usage(format!("\"{spec}\": {why}")));
+        if last.is_empty() && !wrappers.is_empty() {
+            let wrapper = spec.trim_end_matches('+');
+            return wrong(format!(
+                "a kernel has to stand after the +: write {wrapper}+LEAF, such as {wrapper}+exact"
+            ));
+        }
+        if wrappers.contains(&"") {
+            return wrong("a name is missing beside a +: write WRAPPER+LEAF, such as rayon+exact".into());
+        }
+        if let Some(word) = wrappers.iter().find(|name| WORDS.contains(name)) {
+            return wrong(format!(
+                "{word} is a whole kernel and can only stand last: write {last} or {word} alone"
+            ));
+        }
+        if wrappers.iter().filter(|name| **name == SPREADER).count() > 1 {
+            let rest = wrappers.iter().filter(|name| **name != SPREADER).chain([&last]);
+            let rest = rest.copied().collect::<Vec<_>>().join("+");
+            return wrong(format!(
+                "{SPREADER} stands there twice and would start threads within threads: write {SPREADER}+{rest}"
+            ));
+        }
+        Ok(())
     }
 
     /// A leaf on its own, or why it cannot run here.
@@ -147,15 +188,24 @@ impl Registry {
 
     /// The leaf of highest rank that runs here; with rounded activations only if `fast`.
     pub fn best_leaf(&self, fast: bool, options: &Options) -> Result<Box<dyn Kernel>> {
-        let best = self.best_plugin(fast).map(|k| self.leaf(k.name, options));
-        best.unwrap_or_else(|| Err(Error::Usage("no kernel of this program runs on this machine".into())))
+        let made = self.ranked(fast).find_map(|(_, make)| make(options).ok());
+        made.ok_or_else(|| Error::Usage("no kernel of this program runs on this machine".into()))
     }
 
     /// Which leaf that is.
     pub fn best_plugin(&self, fast: bool) -> Option<&'static KernelPlugin> {
-        let fit = self.usable_leaves().filter(|k| fast || k.precision == Precision::Exact);
-        // Of equal ranks the first by name.
-        fit.reduce(|best, k| if k.rank > best.rank { k } else { best })
+        self.ranked(fast).map(|(plugin, _)| plugin).find(|k| k.why_not().is_none())
+    }
+
+    /// The leaves that `fast` or `exact` may be, the best first; of equal ranks the first by name.
+    fn ranked(&self, fast: bool) -> impl Iterator<Item = (&'static KernelPlugin, MakeLeaf)> {
+        let leaf = |plugin: &&'static KernelPlugin| match plugin.make {
+            Make::Leaf(make) if fast || plugin.precision == Precision::Exact => Some((*plugin, make)),
+            _ => None,
+        };
+        let mut leaves: Vec<_> = self.kernels.iter().filter_map(leaf).collect();
+        leaves.sort_by_key(|(plugin, _)| std::cmp::Reverse(plugin.rank));
+        leaves.into_iter()
     }
 
     /// The leaves that run here, by name.
@@ -166,15 +216,23 @@ impl Registry {
 
     /// What each kernel is on this machine, by name.
     pub fn standings(&self) -> Vec<Standing> {
-        let chosen = |fast: bool| self.best_plugin(fast).map(|k| k.name);
-        let (exact, fast) = (chosen(false), chosen(true));
         let standing = |plugin: &&'static KernelPlugin| Standing {
             plugin,
             why_not: plugin.why_not(),
-            exact: exact == Some(plugin.name),
-            fast: fast == Some(plugin.name),
+            exact: false,
+            fast: false,
         };
-        self.kernels.iter().map(standing).collect()
+        let mut all: Vec<Standing> = self.kernels.iter().map(standing).collect();
+        let best = |fast: bool| {
+            let usable = |name: &str| all.iter().any(|s| s.plugin.name == name && s.why_not.is_none());
+            self.ranked(fast).map(|(plugin, _)| plugin.name).find(|name| usable(name))
+        };
+        let (exact, fast) = (best(false), best(true));
+        for standing in &mut all {
+            standing.exact = exact == Some(standing.plugin.name);
+            standing.fast = fast == Some(standing.plugin.name);
+        }
+        all
     }
 
     fn kernel_named(&self, name: &str) -> Result<&'static KernelPlugin> {
@@ -229,4 +287,102 @@ fn by_name<T>(
         let known: Vec<&str> = all.iter().map(|p| name(p)).collect();
         Error::Usage(format!("unknown {kind} \"{wanted}\"; known: {}", known.join(", ")))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    struct Named(String);
+
+    impl Kernel for Named {
+        fn name(&self) -> String {
+            self.0.clone()
+        }
+    }
+
+    static MADE: AtomicUsize = AtomicUsize::new(0);
+
+    const fn leaf(name: &'static str, rank: u8, make: MakeLeaf) -> KernelPlugin {
+        KernelPlugin { name, summary: "", rank, precision: Precision::Exact, make: Make::Leaf(make) }
+    }
+
+    const fn wrapper(
+        name: &'static str,
+        make: fn(Box<dyn Kernel>, &Options) -> Box<dyn Kernel>,
+    ) -> KernelPlugin {
+        KernelPlugin { name, summary: "", rank: 0, precision: Precision::Exact, make: Make::Wrapper(make) }
+    }
+
+    static LOW: KernelPlugin = leaf("low", 1, |_| Ok(Box::new(Named("low".into()))));
+    static HIGH: KernelPlugin = leaf("high", 9, |_| Ok(Box::new(Named("high".into()))));
+    static COUNTED: KernelPlugin = leaf("counted", 9, |_| {
+        MADE.fetch_add(1, Ordering::SeqCst);
+        Ok(Box::new(Named("counted".into())))
+    });
+    static ABSENT: KernelPlugin = leaf("absent", 20, |_| Err("needs another processor".into()));
+    static RAYON: KernelPlugin =
+        wrapper("rayon", |inner, _| Box::new(Named(format!("rayon+{}", inner.name()))));
+    static WATCH: KernelPlugin =
+        wrapper("watch", |inner, _| Box::new(Named(format!("watch+{}", inner.name()))));
+
+    fn registry(high: &'static KernelPlugin) -> Registry {
+        let kernels = sorted("kernel", [&LOW, high, &ABSENT, &RAYON, &WATCH], |p| p.name).unwrap();
+        Registry { formats: Vec::new(), architectures: Vec::new(), kernels, codes: Vec::new() }
+    }
+
+    fn name(spec: &str) -> String {
+        let made = registry(&HIGH).kernel(spec, Work::Fast, &Options::default());
+        made.map_or_else(|error| error.to_string(), |kernel| kernel.name())
+    }
+
+    #[test]
+    fn a_word_is_spread_once_wherever_that_is_said() {
+        let cases = [
+            ("auto", "rayon+high"),
+            ("watch+exact", "watch+rayon+high"),
+            ("rayon+auto", "rayon+high"),
+            ("rayon+watch+fast", "rayon+watch+high"),
+            ("watch+rayon+exact", "watch+rayon+high"),
+            ("rayon+low", "rayon+low"),
+        ];
+        for (spec, wanted) in cases {
+            assert_eq!(name(spec), wanted, "{spec}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_stand_together_is_told_with_what_to_write() {
+        let cases = [
+            ("rayon+", "a kernel has to stand after the +: write rayon+LEAF, such as rayon+exact"),
+            ("+low", "a name is missing beside a +"),
+            ("rayon++low", "a name is missing beside a +"),
+            ("auto+low", "auto is a whole kernel and can only stand last: write low or auto alone"),
+            ("rayon+watch+rayon+low", "write rayon+watch+low"),
+            ("rayon+rayon+auto", "write rayon+auto"),
+            ("low+high", "low in \"low+high\" is no wrapper"),
+            ("rayon", "write rayon+LEAF"),
+            ("nonesuch+low", "unknown kernel \"nonesuch\""),
+        ];
+        for (spec, told) in cases {
+            assert!(name(spec).contains(told), "{spec}: {}", name(spec));
+        }
+    }
+
+    #[test]
+    fn a_leaf_is_tried_once() {
+        let registry = registry(&COUNTED);
+        let tries = |ask: &dyn Fn()| {
+            let before = MADE.load(Ordering::SeqCst);
+            ask();
+            MADE.load(Ordering::SeqCst) - before
+        };
+        assert_eq!(tries(&|| drop(registry.best_leaf(true, &Options::default()).unwrap())), 1);
+        assert_eq!(tries(&|| drop(registry.standings())), 1);
+        let standings = registry.standings();
+        let chosen: Vec<&str> =
+            standings.iter().filter(|s| s.fast && s.exact).map(|s| s.plugin.name).collect();
+        assert_eq!(chosen, ["counted"]);
+    }
 }

@@ -35,6 +35,9 @@ pub struct Judgement {
     pub max_rel: f64,
     /// The element that comes closest to its bound or furthest beyond it; none of no elements.
     pub worst: Option<Worst>,
+    /// Elements that no bound says anything of: what was found or expected is not finite, or the bound is not. NaN has
+    /// to be NaN there and an infinity that infinity, but nothing was measured.
+    pub not_finite: usize,
     /// Whether every element is within its bound.
     pub pass: bool,
 }
@@ -54,11 +57,13 @@ pub struct Worst {
 
 impl Judgement {
     /// Compares outputs with what they should be, each with its own bound. NaN has to be NaN, an infinity the same
-    /// infinity; where the bound itself is not finite (an infinity among what is summed), anything that is not
-    /// finite will do for it.
+    /// infinity, or a number that its bound takes beyond the end of f32; where the bound itself is not finite (an
+    /// infinity among what is summed, or terms that together are beyond f32, whose partial sums may overflow in one
+    /// order and not in another), anything that is not finite will do.
     pub fn of(found: &[f32], expected: &[f32], bounds: &[f64]) -> Judgement {
         assert_eq!((found.len(), bounds.len()), (expected.len(), expected.len()), "a bound for each element");
         let (mut max_abs, mut size, mut most, mut worst) = (0.0f64, 0.0f64, -1.0, None);
+        let mut not_finite = 0;
         for (at, ((found, expected), bound)) in found.iter().zip(expected).zip(bounds).enumerate() {
             let error = difference(*found, *expected, *bound);
             let share = match error / bound {
@@ -71,12 +76,13 @@ impl Judgement {
                 worst = Some(Worst { at, found: *found, expected: *expected, bound: *bound });
             }
             max_abs = max_abs.max(error);
+            not_finite += usize::from(!(found.is_finite() && expected.is_finite() && bound.is_finite()));
             if expected.is_finite() {
                 size = size.max(f64::from(expected.abs()));
             }
         }
         let max_rel = if max_abs == 0.0 { 0.0 } else { max_abs / size.max(TINY) };
-        Judgement { max_abs, max_rel, worst, pass: most <= 1.0 }
+        Judgement { max_abs, max_rel, worst, not_finite, pass: most <= 1.0 }
     }
 
     /// The same where only equal numbers will do (any NaN equals any other, and -0 equals 0).
@@ -88,12 +94,20 @@ impl Judgement {
 fn difference(found: f32, expected: f32, bound: f64) -> f64 {
     let alike = found == expected
         || found.is_nan() && expected.is_nan()
-        || !bound.is_finite() && !found.is_finite() && !expected.is_finite();
+        || !bound.is_finite() && !found.is_finite()
+        || overflows(found, expected, bound)
+        || overflows(expected, found, bound);
     match alike {
         true => 0.0,
         false if found.is_finite() && expected.is_finite() => (f64::from(found) - f64::from(expected)).abs(),
         false => f64::INFINITY,
     }
+}
+
+/// Whether one is an infinity, and the other a number so near the end of f32 that the bound reaches beyond it.
+fn overflows(infinite: f32, finite: f32, bound: f64) -> bool {
+    let reaches = f64::from(finite.abs()) + bound >= f64::from(f32::MAX);
+    infinite.is_infinite() && finite.is_finite() && infinite.signum() == finite.signum() && reaches
 }
 
 /// What the roundings of a product with `w` are measured by: `|w|`, but the largest of its block where a block
@@ -119,6 +133,8 @@ fn product(a: &[f64], x: &[f32]) -> f64 {
 /// An activation rounded to 8 bits is off by up to `m/254`, m the largest of its block, so a product by up to
 /// `Σ|w|·m / 254`; and as these roundings are uniform and go either way, six standard deviations of
 /// `√(Σ w²·(m/127)²/12)` hold for any input that was not made for it. The smaller of both.
+///
+/// Where the terms together are beyond f32, no bound is finite: what a sum in f32 comes to then is a matter of its order.
 pub fn matmul(linear: Linear<'_>, x: Rows<'_>, precision: Precision) -> Vec<f64> {
     let w = linear.weight;
     let block = if w.dtype().is_quantised() { w.dtype().block_elements() } else { 1 };
@@ -130,8 +146,11 @@ pub fn matmul(linear: Linear<'_>, x: Rows<'_>, precision: Precision) -> Vec<f64>
         let sizes = sizes(&values, block);
         let bias = linear.bias.map_or(0.0, |b| f64::from(b[o].abs()));
         for (t, row) in x.iter().enumerate() {
-            let exact = (steps(w.cols()) + 2.0) * scale * product(&sizes, row) + 2.0 * bias;
-            bounds[t * w.rows() + o] = ROUNDOFF * exact + scale * rounded(&values, &peaks[t]) + TINY;
+            let size = product(&sizes, row);
+            let exact = (steps(w.cols()) + 2.0) * scale * size + 2.0 * bias;
+            let bound = ROUNDOFF * exact + scale * rounded(&values, &peaks[t]) + TINY;
+            let within = size.max(scale * size + bias) <= f64::from(f32::MAX);
+            bounds[t * w.rows() + o] = if within { bound } else { f64::INFINITY };
         }
     }
     bounds
@@ -324,7 +343,8 @@ pub fn route(logits: Rows<'_>, how: Routing<'_>, found: &[(usize, f32)]) -> Judg
     let expected = ops::route::<f64>(logits, how);
     if found.len() != expected.len() {
         let worst = Worst { at: 0, found: found.len() as f32, expected: expected.len() as f32, bound: 0.0 };
-        return Judgement { max_abs: f64::INFINITY, max_rel: f64::INFINITY, worst: Some(worst), pass: false };
+        let (max_abs, max_rel) = (f64::INFINITY, f64::INFINITY);
+        return Judgement { max_abs, max_rel, worst: Some(worst), not_finite: 0, pass: false };
     }
     let (mut given, mut wanted, mut bounds) = (Vec::new(), Vec::new(), Vec::new());
     let used = expected.len() / logits.rows().max(1);
@@ -367,4 +387,51 @@ fn choices(row: &[f32], how: Routing<'_>) -> Vec<f64> {
         Scoring::SoftmaxOfChosen => x,
     });
     scores.enumerate().map(|(e, s)| s + how.bias.map_or(0.0, |b| f64::from(b[e]))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::DType;
+
+    fn passes(found: f32, expected: f32, bound: f64) -> bool {
+        Judgement::of(&[found], &[expected], &[bound]).pass
+    }
+
+    #[test]
+    fn what_is_not_finite_is_held_to_its_kind_and_counted() {
+        let (nan, inf) = (f32::NAN, f32::INFINITY);
+        let found = [1.0, nan, inf, -inf];
+        let judged = Judgement::of(&found, &found, &[1e-6; 4]);
+        assert!(judged.pass && judged.not_finite == 3 && judged.max_abs == 0.0, "{judged:?}");
+        // In place: the same numbers in another order miss.
+        assert!(!Judgement::of(&[nan, 1.0], &[1.0, nan], &[1e-6; 2]).pass);
+        for (found, expected) in [(inf, -inf), (nan, inf), (inf, nan), (1.0, nan), (nan, 1.0), (inf, 1.0)] {
+            assert!(!passes(found, expected, 1e-6), "{found} for {expected}");
+        }
+    }
+
+    #[test]
+    fn the_end_of_f32_is_an_end_within_the_bound() {
+        let (inf, most) = (f32::INFINITY, f32::MAX);
+        assert!(passes(inf, most, 1e32) && passes(most, inf, 1e32));
+        assert!(!passes(-inf, most, 1e32) && !passes(inf, most / 2.0, 1e32) && !passes(inf, 0.0, 1e32));
+    }
+
+    #[test]
+    fn sums_that_overflow_on_their_way_are_no_miss() {
+        let stored: Vec<u8> = [3e38f32, 3e38, -3e38, -3e38].iter().flat_map(|w| w.to_le_bytes()).collect();
+        let weight = Matrix::new(DType::F32, 1, 4, &stored).unwrap();
+        let bound = |x: f32| matmul(Linear::plain(weight), Rows::new(&[x; 4], 1, 4), Precision::Exact)[0];
+        let bounds = [bound(1.0)];
+        for found in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 0.0] {
+            let judged = Judgement::of(&[found], &[0.0], &bounds);
+            assert!(judged.pass && judged.not_finite == 1, "{found}: {judged:?}");
+        }
+        // A sum that has room is held to its bound.
+        assert!(!passes(f32::INFINITY, 0.0, bound(0.25)) && !passes(1e38, 0.0, bound(0.25)));
+        // A factor that comes after the sum does not bring it back.
+        let scaled = Linear { scale: 1e-30, ..Linear::plain(weight) };
+        assert!(matmul(scaled, Rows::new(&[1.0; 4], 1, 4), Precision::Exact)[0].is_infinite());
+    }
 }

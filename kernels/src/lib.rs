@@ -6,6 +6,7 @@ mod arm;
 mod awake;
 mod exact;
 mod int8;
+mod labels;
 mod parts;
 mod profile;
 mod rayon;

@@ -1,13 +1,15 @@
 //! A kernel with a clock beside it: time, calls, stored bytes and operations, by op and matrix.
 
+use crate::labels::Labels;
 use scantling_core::dtype::DType;
+use scantling_core::index::role;
 use scantling_core::inventory;
 use scantling_core::kernel::{Kernel, KernelPlugin, Make, Precision};
 use scantling_core::matrix::{Matrix, Rows, RowsMut};
 use scantling_core::ops::{Activation, Attending, Linear, Rotation, Routing};
 use scantling_core::quant::DecodeError;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Wraps any kernel. Outside of `rayon` it times whole ops, inside of it the pieces, all threads together.
@@ -16,23 +18,28 @@ pub const PROFILE: KernelPlugin = KernelPlugin {
     summary: "times a kernel: calls, seconds, bytes and operations by op and matrix",
     rank: 0,
     precision: Precision::Exact,
-    make: Make::Wrapper(|inner, _| Box::new(Profile { inner, spent: Mutex::default() })),
+    make: Make::Wrapper(|inner, _| {
+        Box::new(Profile { inner, labels: Mutex::default(), spent: Mutex::default() })
+    }),
 };
 
 inventory::submit! { PROFILE }
 
 struct Profile {
     inner: Box<dyn Kernel>,
+    labels: Mutex<Labels>,
     spent: Mutex<BTreeMap<Work, Spent>>,
 }
 
-/// What is summed up together: an op, and the shapes of what is stored.
+/// What is summed up together: an op, and what is stored.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Work {
     op: &'static str,
-    /// Type, rows and columns of each matrix.
-    stored: Vec<(DType, usize, usize)>,
+    stored: Vec<Stored>,
 }
+
+/// A stored matrix: its name, those of all layers as one; type, rows and columns.
+type Stored = (Option<String>, DType, usize, usize);
 
 #[derive(Clone, Copy, Default)]
 struct Spent {
@@ -48,7 +55,7 @@ impl Profile {
     fn timed<R>(
         &self,
         op: &'static str,
-        stored: impl IntoIterator<Item = (DType, usize, usize)>,
+        stored: impl IntoIterator<Item = Stored>,
         bytes: usize,
         operations: usize,
         run: impl FnOnce(&dyn Kernel) -> R,
@@ -64,10 +71,14 @@ impl Profile {
         spent.operations += operations as u64;
         result
     }
-}
 
-fn shape(w: Matrix<'_>) -> (DType, usize, usize) {
-    (w.dtype(), w.rows(), w.cols())
+    fn labels(&self) -> MutexGuard<'_, Labels> {
+        self.labels.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn stored(&self, w: Matrix<'_>) -> Stored {
+        (self.labels().of(w).map(role), w.dtype(), w.rows(), w.cols())
+    }
 }
 
 fn bytes(w: Matrix<'_>) -> usize {
@@ -112,29 +123,36 @@ impl Kernel for Profile {
         lines
     }
 
+    fn label(&self, data: &[u8], name: &str) {
+        self.labels().insert(data, name);
+        self.inner.label(data, name);
+    }
+
     fn decode(&self, dtype: DType, raw: &[u8], out: &mut [f32]) -> Result<(), DecodeError> {
-        self.timed("decode", [(dtype, 0, 0)], raw.len(), 0, |k| k.decode(dtype, raw, out))
+        self.timed("decode", [(None, dtype, 0, 0)], raw.len(), 0, |k| k.decode(dtype, raw, out))
     }
 
     fn dot(&self, dtype: DType, w: &[u8], x: &[f32]) -> f32 {
-        self.timed("dot", [(dtype, 1, x.len())], w.len(), 2 * x.len(), |k| k.dot(dtype, w, x))
+        self.timed("dot", [(None, dtype, 1, x.len())], w.len(), 2 * x.len(), |k| k.dot(dtype, w, x))
     }
 
     fn matmul(&self, linear: Linear<'_>, x: Rows<'_>, out: RowsMut<'_>) {
         let w = linear.weight;
         let operations = 2 * w.rows() * w.cols() * x.rows();
-        self.timed("matmul", [shape(w)], bytes(w), operations, |k| k.matmul(linear, x, out));
+        self.timed("matmul", [self.stored(w)], bytes(w), operations, |k| k.matmul(linear, x, out));
     }
 
     fn matmuls(&self, linears: &[Linear<'_>], x: Rows<'_>, outs: Vec<RowsMut<'_>>) {
         let weights = linears.iter().map(|l| l.weight);
         let stored = weights.clone().map(bytes).sum();
         let operations = weights.clone().map(|w| 2 * w.rows() * w.cols() * x.rows()).sum();
-        self.timed("matmuls", weights.map(shape), stored, operations, |k| k.matmuls(linears, x, outs));
+        self.timed("matmuls", weights.map(|w| self.stored(w)), stored, operations, |k| {
+            k.matmuls(linears, x, outs)
+        });
     }
 
     fn embed(&self, w: Matrix<'_>, ids: &[u32], out: RowsMut<'_>) {
-        self.timed("embed", [shape(w)], ids.len() * w.row_bytes(), 0, |k| k.embed(w, ids, out));
+        self.timed("embed", [self.stored(w)], ids.len() * w.row_bytes(), 0, |k| k.embed(w, ids, out));
     }
 
     fn rms_norm(&self, x: RowsMut<'_>, weight: &[f32], eps: f32) {
@@ -153,7 +171,7 @@ impl Kernel for Profile {
     fn attention(&self, q: Rows<'_>, k: Matrix<'_>, v: Matrix<'_>, how: Attending<'_>, out: RowsMut<'_>) {
         let operations = 2 * pairs(q.rows(), k.rows(), &how) * how.heads * (how.key + how.value);
         // By widths alone: the number of positions is another with every token.
-        let stored = [(k.dtype(), 0, k.cols()), (v.dtype(), 0, v.cols())];
+        let stored = [(None, k.dtype(), 0, k.cols()), (None, v.dtype(), 0, v.cols())];
         self.timed("attention", stored, bytes(k) + bytes(v), operations, |kernel| {
             kernel.attention(q, k, v, how, out);
         });
@@ -219,7 +237,10 @@ impl Spent {
 impl std::fmt::Display for Work {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.op)?;
-        for (dtype, rows, cols) in &self.stored {
+        for (name, dtype, rows, cols) in &self.stored {
+            if let Some(name) = name {
+                write!(f, " {name}")?;
+            }
             match (rows, cols) {
                 (0, 0) => write!(f, " {dtype}")?,
                 (0, cols) => write!(f, " {dtype} [_, {cols}]")?,

@@ -1,5 +1,6 @@
 //! A kernel run beside the definitions in f64: tells the first result beyond its bound.
 
+use crate::labels::Labels;
 use scantling_core::dtype::DType;
 use scantling_core::inventory;
 use scantling_core::kernel::{Kernel, KernelPlugin, Make, Precision, Reference};
@@ -7,7 +8,6 @@ use scantling_core::matrix::{Matrix, Rows, RowsBuf, RowsMut};
 use scantling_core::ops::{Activation, Attending, Linear, Rotation, Routing};
 use scantling_core::quant::{self, DecodeError};
 use scantling_core::tolerance::{self, Judgement};
-use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Wraps any kernel; slow, since everything is computed twice and once in f64.
@@ -31,18 +31,13 @@ struct Seen {
     ops: u64,
     missed: u64,
     first: Option<String>,
-    /// Where labelled bytes start and end, and their label.
-    labels: BTreeMap<usize, (usize, String)>,
+    labels: Labels,
 }
 
 impl Seen {
     /// A matrix with its name, if its bytes were given one.
     fn name(&self, w: Matrix<'_>) -> String {
-        let at = w.data().as_ptr().addr();
-        match self.labels.range(..=at).next_back() {
-            Some((_, (end, name))) if at < *end => format!("{name} ({w:?})"),
-            _ => format!("{w:?}"),
-        }
+        self.labels.of(w).map_or_else(|| format!("{w:?}"), |name| format!("{name} ({w:?})"))
     }
 }
 
@@ -126,8 +121,7 @@ impl Kernel for Verify {
     }
 
     fn label(&self, data: &[u8], name: &str) {
-        let at = data.as_ptr().addr();
-        self.seen().labels.insert(at, (at + data.len(), name.to_owned()));
+        self.seen().labels.insert(data, name);
         self.inner.label(data, name);
     }
 

@@ -363,6 +363,8 @@ fn verify_names_the_first_op_that_goes_wrong() {
     let kernel = wrap(&PROFILE, wrap(&VERIFY, Box::new(Slips), 1), 1);
     kernel.label(&raw, "blk.3.ffn_up.weight");
     kernel.project(Linear::plain(w.rows_at(2..5)), input.x.view());
+    let work = &kernel.report()[1];
+    assert!(work.contains("matmul blk.*.ffn_up.weight Q8_0 [3, 256]"), "all layers as one: {work}");
     let line = kernel.report().pop().unwrap();
     assert!(line.contains("first: matmul of blk.3.ffn_up.weight (Q8_0 [3, 256]) with 3 rows"), "{line}");
 

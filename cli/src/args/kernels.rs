@@ -22,16 +22,18 @@ Examples:
   scantling kernels bench --json > before.json
   scantling kernels bench --baseline before.json
 
-Each time is the median of interleaved repetitions, ± half of the interquartile range. GB/s count stored weight bytes.
+Each time is the median of interleaved repetitions, +/- half of the interquartile range. GB/s count stored weight bytes.
 The share is of the limit measured in the same rounds over the same memory: reading for few rows, multiply-adds for
 many (whichever takes longer), copying for decode. --baseline fails on a row whose time per unit of work has grown by
-more than the interquartile ranges of both runs together, and by more than 5 %.";
+more than the interquartile ranges of both runs together, and by more than 5 %; what looks slower is measured up to
+twice again first. --csv writes rows alone; what else there is to say goes to standard error.";
 
 /// Which kernels compute, on how many threads.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Kernels")]
 pub struct KernelArgs {
     /// The kernels: auto, exact, fast, a name of `kernels list`, or wrappers and a name: rayon+avx2, verify+fast
+    /// [default: all that run here, each alone; check: also spread over threads, bench: also the best spread]
     #[arg(long, value_name = "SPEC,...", value_delimiter = ',', env = "SCANTLING_KERNEL")]
     pub kernel: Vec<String>,
     /// Threads of kernels that use several; 0 for one to a core
@@ -74,7 +76,7 @@ pub enum KernelsCommand {
 #[derive(Debug, Args)]
 #[command(after_help = CHECK_EXAMPLES)]
 pub struct KernelsCheckArgs {
-    /// A model whose tensors to check with; without one they are made up
+    /// A model whose tensors to check with [default: they are made up]
     pub model: Option<PathBuf>,
     /// Without any, all kernels that run here, each alone and spread over threads.
     #[command(flatten)]
@@ -94,24 +96,24 @@ pub struct KernelsCheckArgs {
 #[derive(Debug, Args)]
 #[command(after_help = BENCH_EXAMPLES)]
 pub struct KernelsBenchArgs {
-    /// A model whose shapes and tensors to measure with; without one they are made up
+    /// A model whose shapes and tensors to measure with [default: they are made up]
     pub model: Option<PathBuf>,
     /// Without any, all kernels that run here, and the best spread over threads.
     #[command(flatten)]
     pub kernels: KernelArgs,
-    /// The kernel that ratios are to; without it scalar where it is measured, else the first
+    /// The kernel that ratios are to [default: scalar where it is measured, else the first]
     #[arg(long, value_name = "SPEC")]
     pub against: Option<String>,
-    /// These ops only
+    /// These ops only [default: all; with --quick matmul and decode]
     #[arg(long, value_enum, value_name = "OP,...", value_delimiter = ',')]
     pub op: Vec<BenchOp>,
-    /// These element types only
+    /// These element types only [default: those of the model; without one seven usual ones, with --quick three]
     #[arg(long = "type", value_name = "TYPE,...", value_delimiter = ',', value_parser = dtype)]
     pub dtype: Vec<DType>,
     /// Fewer shapes and shorter: some seconds in place of about a minute
     #[arg(long)]
     pub quick: bool,
-    /// An earlier --json output; fail if a row has become slower beyond noise
+    /// An earlier --json output; fail if a row has become slower beyond noise [default: none]
     #[arg(long, value_name = "FILE")]
     pub baseline: Option<PathBuf>,
     /// Form of the output
@@ -197,7 +199,7 @@ impl BenchOp {
 mod tests {
     use super::*;
     use crate::args::{Cli, Command};
-    use clap::Parser;
+    use clap::{CommandFactory, Parser};
 
     #[test]
     fn types_are_known_in_either_case() {
@@ -208,5 +210,19 @@ mod tests {
         };
         assert_eq!(bench.dtype, [DType::Q4_K, DType::F32]);
         assert!(parse("Q4").unwrap_err().to_string().contains("Q4_0, Q4_1"));
+    }
+    #[test]
+    fn help_is_ascii_and_every_option_with_a_value_tells_its_default() {
+        let mut cli = Cli::command();
+        cli.build();
+        let kernels = cli.find_subcommand_mut("kernels").unwrap();
+        for command in kernels.get_subcommands_mut() {
+            let help = command.render_long_help().to_string();
+            assert!(help.is_ascii(), "{help}");
+            for arg in command.get_arguments().filter(|arg| arg.get_action().takes_values()) {
+                let told = arg.get_help().is_some_and(|help| help.to_string().contains("[default: "));
+                assert!(told || !arg.get_default_values().is_empty(), "{}: {arg}", command.get_name());
+            }
+        }
     }
 }

@@ -1,8 +1,10 @@
 //! Which ops, element types and shapes are measured.
 
-use super::jobs::{Attention, Decode, InPlace, Job, Matmul};
+use super::Shape;
+use super::jobs::{Attention, Decode, InPlace, Job, Matmul, repeats};
 use super::weights::{COLD, Windows, cold_len, made_up};
 use crate::args::BenchOp;
+use crate::render::words::bytes;
 use scantling_core::dtype::DType;
 use scantling_core::error::Result;
 use scantling_core::matrix::Matrix;
@@ -68,6 +70,57 @@ impl Case {
         }
     }
 
+    /// What tells its rows from those of other cases.
+    pub fn shape(&self, dims: Dims) -> Shape {
+        let dtype = self.dtype();
+        match *self {
+            Case::Matmul(rows, (_, outputs, inputs)) => {
+                Shape { op: BenchOp::Matmul, dtype, rows, inputs, outputs }
+            }
+            Case::Decode((_, rows, inputs)) => {
+                Shape { op: BenchOp::Decode, dtype, rows, inputs, outputs: inputs }
+            }
+            Case::Attention(_, rows, outputs) => {
+                let inputs = dims.heads.0.saturating_mul(dims.head);
+                Shape { op: BenchOp::Attention, dtype, rows, inputs, outputs }
+            }
+            Case::InPlace(op, rows, inputs) => Shape { op, dtype, rows, inputs, outputs: inputs },
+        }
+    }
+
+    /// Bytes of memory it takes beside the matrices of the model, `own` if its matrix is one of those; none if that is
+    /// beyond counting.
+    pub fn memory(&self, dims: Dims, own: bool) -> Option<usize> {
+        let floats = |rows: usize, cols: usize| rows.checked_mul(cols)?.checked_mul(4);
+        let cold = |stored: Stored| match own {
+            true => Some(0),
+            // The buffer, as cold_len has it.
+            false => size(stored)?.checked_mul(2)?.checked_add(COLD),
+        };
+        match *self {
+            Case::Matmul(rows, stored) => {
+                floats(rows, stored.2)?.checked_add(floats(rows, stored.1)?)?.checked_add(cold(stored)?)
+            }
+            Case::Decode(stored @ (dtype, rows, cols)) => {
+                let values = (cols / dtype.block_elements()).checked_mul(dtype.block_values())?;
+                floats(rows, values)?.max(COLD).checked_add(cold(stored)?)
+            }
+            Case::Attention(dtype, queries, positions) => {
+                let (_, _, width) = cache(dtype, positions, dims);
+                // Nobody's heads are cut: the widths have to be countable themselves.
+                let queries = floats(queries, dims.heads.0.checked_mul(dims.head)?)?.checked_mul(2)?;
+                queries.checked_add(cold((dtype, positions, width))?)
+            }
+            Case::InPlace(op, rows, cols) => {
+                let head = if op == BenchOp::Rope { dims.head } else { 2 };
+                let copies = floats(rows.checked_mul(repeats(rows))?, cols)?.checked_mul(2)?;
+                // Two for each pair, and the frequencies.
+                let angles = floats(rows.checked_add(1)?, head)?;
+                copies.checked_add(floats(rows, cols)?)?.checked_add(angles)
+            }
+        }
+    }
+
     /// The element type of what is stored.
     pub fn dtype(&self) -> Option<DType> {
         match self {
@@ -121,7 +174,10 @@ impl Choice<'_> {
                 .flat_map(|d| [Case::Attention(d, 1, 4096), Case::Attention(d, 512, 512)])
                 .collect(),
             BenchOp::RmsNorm => rows.map(|rows| Case::InPlace(op, rows, hidden)).into(),
-            BenchOp::Rope => rows.map(|rows| Case::InPlace(op, rows, heads.0 * head)).into(),
+            BenchOp::Rope => {
+                let cols = heads.0.saturating_mul(head);
+                rows.map(|rows| Case::InPlace(op, rows, cols)).into()
+            }
             BenchOp::Activate | BenchOp::Gate => rows.map(|rows| Case::InPlace(op, rows, inner)).into(),
         }
     }
@@ -156,7 +212,7 @@ pub struct Data<'m> {
 impl<'m> Data<'m> {
     /// With room for whatever these cases make up.
     pub fn new(model: Vec<(Stored, Vec<Matrix<'m>>)>, dims: Dims, cases: &[Case]) -> Result<Data<'m>> {
-        let size = |(dtype, rows, cols): Stored| dtype.byte_len(&[rows, cols]).map_or(0, |n| n as usize);
+        let size = |stored| size(stored).unwrap_or(0);
         let need = |case: &Case| match case {
             Case::Matmul(_, stored) | Case::Decode(stored) if model.iter().all(|(s, _)| s != stored) => {
                 cold_len(size(*stored))
@@ -184,7 +240,10 @@ impl<'m> Data<'m> {
                 let cache = made_up(&mut self.buffer, dtype, rows, cols)?;
                 work(&mut Attention::new(cache, queries, dims.heads, dims.head))
             }
-            Case::InPlace(op, rows, cols) => work(&mut InPlace::new(op, rows, cols, dims.head)),
+            Case::InPlace(op, rows, cols) => {
+                let head = if op == BenchOp::Rope { dims.head } else { 2 };
+                work(&mut InPlace::new(op, rows, cols, head))
+            }
         })
     }
 
@@ -204,5 +263,118 @@ impl<'m> Data<'m> {
 
 /// The shape of keys and of values.
 fn cache(dtype: DType, positions: usize, dims: Dims) -> Stored {
-    (dtype, positions, dims.heads.1 * dims.head)
+    (dtype, positions, dims.heads.1.saturating_mul(dims.head))
+}
+
+/// Bytes of a stored matrix, if they can be counted.
+fn size((dtype, rows, cols): Stored) -> Option<usize> {
+    usize::try_from(dtype.byte_len(&[rows, cols]).ok()?).ok()
+}
+
+/// Shapes of a model that are measured: those with most bytes. Each takes some seconds.
+const MOST_SHAPES: usize = 24;
+
+/// What is to be measured, and what is left out of it.
+#[derive(Debug, Default)]
+pub struct Chosen {
+    /// The cases that are measured.
+    pub cases: Vec<Case>,
+    /// What is not, and why: a line each.
+    pub left_out: Vec<String>,
+}
+
+/// The cases of a choice, but for shapes beyond the first so many and for what takes more than half of `free` bytes
+/// of memory. Numbers of a model's config may be anything.
+pub fn chosen(choice: &Choice<'_>, free: Option<u64>) -> Chosen {
+    let mut left_out = Vec::new();
+    let wanted = |s: &Stored| choice.dtypes.is_empty() || choice.dtypes.contains(&s.0);
+    let all: Option<Vec<Stored>> = choice.stored.map(|all| all.iter().copied().filter(wanted).collect());
+    let some = all.as_deref().map(|all| &all[..all.len().min(MOST_SHAPES)]);
+    if let (Some(all), Some(some)) = (&all, some)
+        && all.len() > some.len()
+    {
+        left_out.push(format!(
+            "{} of the model's {} shapes: the {} with most bytes are measured (--type names others)",
+            all.len() - some.len(),
+            all.len(),
+            some.len()
+        ));
+    }
+    let limit = free.unwrap_or(UNKNOWN) / 2;
+    let fits = |case: &Case| {
+        let own = match case {
+            Case::Matmul(_, stored) | Case::Decode(stored) => some.is_some_and(|some| some.contains(stored)),
+            Case::Attention(..) | Case::InPlace(..) => false,
+        };
+        let taken = case.memory(choice.dims, own);
+        if taken.is_some_and(|n| n as u64 <= limit) {
+            return true;
+        }
+        let taken = taken.map_or_else(|| "more memory than can be counted".to_owned(), |n| bytes(n as u64));
+        let whence = if own { "a tensor's shape" } else { "widths of the config or the usual ones" };
+        left_out.push(format!(
+            "{} takes {taken} ({whence}), but half of the free memory is {}",
+            case.words(),
+            bytes(limit)
+        ));
+        false
+    };
+    let choice = Choice { stored: some, ..*choice };
+    let cases = choice.cases().into_iter().filter(fits).collect();
+    Chosen { cases, left_out }
+}
+
+/// Bytes of memory that are taken for free where the system does not say.
+const UNKNOWN: u64 = 8 << 30;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(stored: Option<&[Stored]>, dims: Dims, ops: &[BenchOp], free: u64) -> Chosen {
+        chosen(&Choice { ops, dtypes: &[], quick: false, stored, dims }, Some(free))
+    }
+
+    #[test]
+    fn usual_cases_fit_a_usual_machine() {
+        let chosen = of(None, Dims::default(), &[], 4 << 30);
+        assert!(chosen.left_out.is_empty() && !chosen.cases.is_empty(), "{:?}", chosen.left_out);
+    }
+
+    #[test]
+    fn widths_of_any_size_are_left_out_with_their_size() {
+        for wide in [1 << 40, usize::MAX / 2, usize::MAX - 1] {
+            let dims = Dims { hidden: wide, inner: wide, heads: (wide, wide), head: wide };
+            let chosen = of(Some(&[]), dims, &[], 64 << 30);
+            assert!(chosen.cases.is_empty(), "{:?}", chosen.cases);
+            // Of each op but products and decodes two.
+            assert_eq!(chosen.left_out.len(), 10, "{:?}", chosen.left_out);
+            assert!(chosen.left_out.iter().all(|l| l.ends_with("but half of the free memory is 32.0 GiB")));
+        }
+        let wide = Dims { hidden: 1 << 40, ..Dims::default() };
+        let chosen = of(Some(&[]), wide, &[BenchOp::RmsNorm], 64 << 30);
+        assert!(
+            chosen.left_out[1].starts_with("rms_norm 512 × 1099511627776 takes "),
+            "{:?}",
+            chosen.left_out
+        );
+    }
+
+    #[test]
+    fn long_rows_are_measured_as_far_as_memory_goes() {
+        let long = [(DType::F32, 2, 1 << 28)];
+        let chosen = of(Some(&long), Dims::default(), &[BenchOp::Matmul], 16 << 30);
+        assert_eq!(chosen.cases, [Case::Matmul(1, long[0])]);
+        assert_eq!(chosen.left_out.len(), 2, "{:?}", chosen.left_out);
+    }
+
+    #[test]
+    fn of_many_shapes_the_first_are_measured() {
+        let many: Vec<Stored> = (1..=20_000).map(|n| (DType::F32, n, 8)).collect();
+        let chosen = of(Some(&many), Dims::default(), &[BenchOp::Decode], 16 << 30);
+        assert_eq!(chosen.cases.len(), MOST_SHAPES);
+        let told =
+            "19976 of the model's 20000 shapes: the 24 with most bytes are measured (--type names others)";
+        assert_eq!(chosen.left_out, [told]);
+    }
 }

@@ -260,12 +260,17 @@ pub struct InPlace {
     rotation: Rotation,
 }
 
+/// How many times so few rows are done over, each time others.
+pub fn repeats(rows: usize) -> usize {
+    (64 / rows.max(1)).max(1)
+}
+
 impl InPlace {
     /// Of so many rows and columns; rope in heads of so many.
     pub fn new(op: BenchOp, rows: usize, cols: usize, head: usize) -> InPlace {
         let frequency = |i: usize| 1e4f64.powf(-2.0 * i as f64 / head as f64);
         let frequencies: Vec<f64> = (0..head / 2).map(frequency).collect();
-        let repeats = (64 / rows.max(1)).max(1);
+        let repeats = repeats(rows);
         let fresh = activations(rows * repeats, cols);
         InPlace {
             shape: Shape { op, dtype: None, rows, inputs: cols, outputs: cols },

@@ -67,6 +67,11 @@ pub struct Row {
 }
 
 impl Row {
+    /// Whether it is of a kernel.
+    pub fn of(&self, contender: &Contender) -> bool {
+        (&self.kernel, self.threads) == (&contender.backend.name, contender.backend.threads)
+    }
+
     /// The time of the limit over that of the kernel.
     pub fn share(&self) -> Option<f64> {
         self.limit.map(|limit| limit.seconds / self.time.median)
@@ -81,6 +86,8 @@ pub struct Measured {
     pub against: String,
     /// The share of made-up weights that lay on huge pages, if there were any and the system says.
     pub made_up_huge: Option<f64>,
+    /// What was not measured, and why: a line each.
+    pub left_out: Vec<String>,
     /// What kernels had to say: name, threads, lines.
     pub reports: Vec<(String, usize, Vec<String>)>,
 }
@@ -200,7 +207,12 @@ impl<'c> Lane<'c> {
 
 /// Sets the ratios, which are to the first kernel, and puts rows in the order they are shown. None if no kernel took
 /// part.
-pub fn ranked(mut rows: Vec<Row>, contenders: &[Contender], made_up_huge: Option<f64>) -> Option<Measured> {
+pub fn ranked(
+    mut rows: Vec<Row>,
+    contenders: &[Contender],
+    made_up_huge: Option<f64>,
+    left_out: Vec<String>,
+) -> Option<Measured> {
     let against = &contenders.first()?.backend;
     best_reads(&mut rows);
     let reference: Vec<(Shape, f64)> = rows
@@ -215,7 +227,7 @@ pub fn ranked(mut rows: Vec<Row>, contenders: &[Contender], made_up_huge: Option
     rows.sort_by(|a, b| a.shape.cmp(&b.shape).then(a.time.median.total_cmp(&b.time.median)));
     let said = |c: &Contender| (c.backend.name.clone(), c.backend.threads, c.backend.kernel.report());
     let reports = contenders.iter().map(said).filter(|(_, _, lines)| !lines.is_empty()).collect();
-    Some(Measured { rows, against: against.name.clone(), made_up_huge, reports })
+    Some(Measured { rows, against: against.name.clone(), made_up_huge, left_out, reports })
 }
 
 /// Kernels on as many threads share what the best of them could read: a slow loop is no limit of the memory.

@@ -61,10 +61,11 @@ fn tile(dtype: DType) -> Option<Vec<u8>> {
     Some(conformance::blocks(dtype, TILE / dtype.block_bytes(), 1))
 }
 
-/// Activations: ordinary numbers, the same every time.
+/// Activations: ordinary numbers, the same every time; as of weights, some are drawn and the rest repeats them.
 pub fn activations(rows: usize, cols: usize) -> Vec<f32> {
-    let raw = conformance::blocks(DType::F32, rows * cols, 2);
-    raw.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
+    let drawn = conformance::blocks(DType::F32, (rows * cols).min(TILE), 2);
+    let drawn = drawn.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes));
+    drawn.cycle().take(rows * cols).collect()
 }
 
 #[cfg(test)]

@@ -67,7 +67,7 @@ fn dispatch(cli: &Cli, screen: &mut Screen<'_>) -> Result<u8> {
         Command::Check(args) => check::run(&Registry::linked()?, args, &cli.look, screen),
         Command::Plugins(args) => plugins::run(&Registry::linked()?, args, screen),
         Command::Bench(args) => bench::run(&Registry::linked()?, args, screen),
-        Command::Kernels { command } => kernels::run(&Registry::linked()?, command, screen),
+        Command::Kernels { command } => kernels::run(&Registry::linked()?, command, &cli.look, screen),
         Command::Explain(args) => explain::run(&Registry::linked()?, args, screen),
         Command::Completions { shell } => completions::run(*shell, screen),
         Command::Man { command } => man::run(command.as_deref(), screen),

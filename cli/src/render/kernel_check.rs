@@ -15,6 +15,10 @@ pub struct Checked {
 pub struct Tried {
     /// How many were tried.
     pub tried: usize,
+    /// How many were to be: the first and last of each role, element type and shape.
+    pub sampled: usize,
+    /// How many were tried by the first of their columns alone.
+    pub narrowed: usize,
     /// How many could have been: matrices of weights that can be read.
     pub usable: usize,
     /// How many the model has.
@@ -41,6 +45,14 @@ impl Checked {
         self.kernels.iter().map(|k| k.misses().count()).sum()
     }
 
+    /// Outputs of a kernel, made of the model's own weights, that are not finite, and the first tensor of them.
+    pub fn not_finite(&self) -> Option<(usize, &str)> {
+        let of = |kernel: &'_ KernelChecked| -> usize { kernel.given().map(|row| row.not_finite).sum() };
+        let kernel = self.kernels.iter().max_by_key(|kernel| of(kernel)).filter(|kernel| of(kernel) > 0)?;
+        let first = kernel.given().find(|row| row.not_finite > 0)?;
+        Some((of(kernel), first.tensor.as_deref()?))
+    }
+
     /// Whether nothing missed and all that was asked for could be tried.
     pub fn ok(&self) -> bool {
         self.failed() == 0 && self.tensors.as_ref().is_none_or(|t| t.unreadable.is_empty())
@@ -51,6 +63,11 @@ impl KernelChecked {
     /// Cases that missed.
     pub fn misses(&self) -> impl Iterator<Item = &Row> {
         self.rows.iter().filter(|row| !row.pass)
+    }
+
+    /// Cases with tensors of the model.
+    fn given(&self) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(|row| row.tensor.is_some())
     }
 
     /// The cases of each op with each class of element types, or with each type if they are told apart; in the order
@@ -73,6 +90,7 @@ impl KernelChecked {
                         dtypes,
                         cases: 0,
                         failed: 0,
+                        not_finite: 0,
                         max_abs: 0.0,
                         max_rel: 0.0,
                         worst: row,
@@ -102,6 +120,8 @@ pub struct Sum<'r> {
     pub cases: usize,
     /// How many missed.
     pub failed: usize,
+    /// Elements of outputs that are not finite.
+    pub not_finite: usize,
     /// Largest difference of all.
     pub max_abs: f64,
     /// The same as a share of the largest number expected.
@@ -119,6 +139,7 @@ impl<'r> Sum<'r> {
     fn add(&mut self, row: &'r Row) {
         self.cases = self.cases.saturating_add(1);
         self.failed = self.failed.saturating_add(usize::from(!row.pass));
+        self.not_finite = self.not_finite.saturating_add(row.not_finite);
         self.max_abs = larger(self.max_abs, row.max_abs);
         self.max_rel = larger(self.max_rel, row.max_rel);
         self.dtypes.extend(row.dtype.filter(|d| !self.dtypes.contains(d)));

@@ -90,6 +90,8 @@ pub struct Row {
     pub bound: f64,
     /// The element nearest to its bound, or furthest beyond it.
     pub worst: Option<Element>,
+    /// Elements of the output that are not finite, or need not be: held to their kind, but to no bound.
+    pub not_finite: usize,
     /// What is wrong beside differences: an output's neighbour written to, a panic, pieces that disagree.
     pub fault: Option<String>,
     /// Whether all is well.
@@ -182,6 +184,7 @@ pub fn run(case: &Case<'_>, kernel: &dyn Kernel) -> Row {
         max_rel: judgement.map_or(f64::NAN, |j| j.max_rel),
         bound: worst.map_or(0.0, |w| w.bound),
         worst: worst.map(element),
+        not_finite: judgement.map_or(0, |j| j.not_finite),
         pass: fault.is_none() && judgement.is_some_and(|j| j.pass),
         fault,
     }

@@ -34,7 +34,6 @@ pub(crate) fn f64(raw: &[u8], out: &mut [f32]) {
 }
 
 /// The conversion of single numbers asks the processor for its features each time; that of slices asks once.
-#[inline(always)]
 pub(crate) fn f16(raw: &[u8], out: &mut [f32]) {
     let mut stored = [f16::ZERO; 256];
     for (raw, out) in raw.chunks(512).zip(out.chunks_mut(256)) {
@@ -52,48 +51,39 @@ pub(crate) fn bf16(raw: &[u8], out: &mut [f32]) {
     each!(raw, out, |bytes| f32::from_bits(u32::from(u16::from_le_bytes(bytes)) << 16));
 }
 
-#[inline(always)]
 pub(crate) fn i8(raw: &[u8], out: &mut [f32]) {
     each!(raw, out, |bytes| f32::from(i8::from_le_bytes(bytes)));
 }
 
-#[inline(always)]
 pub(crate) fn i16(raw: &[u8], out: &mut [f32]) {
     each!(raw, out, |bytes| f32::from(i16::from_le_bytes(bytes)));
 }
 
-#[inline(always)]
 pub(crate) fn i32(raw: &[u8], out: &mut [f32]) {
     each!(raw, out, |bytes| i32::from_le_bytes(bytes) as f32);
 }
 
-#[inline(always)]
 pub(crate) fn i64(raw: &[u8], out: &mut [f32]) {
     each!(raw, out, |bytes| i64::from_le_bytes(bytes) as f32);
 }
 
-#[inline(always)]
 pub(crate) fn u8(raw: &[u8], out: &mut [f32]) {
     each!(raw, out, |[byte]| f32::from(byte));
 }
 
-#[inline(always)]
 pub(crate) fn u16(raw: &[u8], out: &mut [f32]) {
     each!(raw, out, |bytes| f32::from(u16::from_le_bytes(bytes)));
 }
 
-#[inline(always)]
 pub(crate) fn u32(raw: &[u8], out: &mut [f32]) {
     each!(raw, out, |bytes| u32::from_le_bytes(bytes) as f32);
 }
 
-#[inline(always)]
 pub(crate) fn u64(raw: &[u8], out: &mut [f32]) {
     each!(raw, out, |bytes| u64::from_le_bytes(bytes) as f32);
 }
 
 /// Any byte but 0 is true, so that the values are 0 and 1 whatever the file holds.
-#[inline(always)]
 pub(crate) fn bool(raw: &[u8], out: &mut [f32]) {
     each!(raw, out, |[byte]| if byte == 0 { 0.0 } else { 1.0 });
 }
@@ -104,7 +94,6 @@ pub(crate) fn bool_suspect(block: &[u8]) -> bool {
 }
 
 /// The two parts of a complex number are two values: the bytes are those of a list of f32.
-#[inline(always)]
 pub(crate) fn c64(raw: &[u8], out: &mut [f32]) {
     f32(raw, out);
 }

@@ -5,7 +5,7 @@ mod check;
 mod model;
 
 use super::written;
-use crate::args::{KernelsCommand, ListArgs};
+use crate::args::{KernelsCommand, ListArgs, LookArgs};
 use crate::render::{json, text};
 use crate::terminal::Screen;
 use scantling_core::error::Result;
@@ -13,10 +13,15 @@ use scantling_core::machine::Machine;
 use scantling_core::registry::Registry;
 use std::fmt::{self, Write};
 
-pub(super) fn run(registry: &Registry, command: &KernelsCommand, screen: &mut Screen<'_>) -> Result<u8> {
+pub(super) fn run(
+    registry: &Registry,
+    command: &KernelsCommand,
+    look: &LookArgs,
+    screen: &mut Screen<'_>,
+) -> Result<u8> {
     match command {
         KernelsCommand::List(args) => list(registry, args, screen),
-        KernelsCommand::Bench(args) => bench::run(registry, args, screen),
+        KernelsCommand::Bench(args) => bench::run(registry, args, look, screen),
         KernelsCommand::Check(args) => check::run(registry, args, screen),
     }
 }

@@ -6,12 +6,14 @@ use scantling_core::dtype::Class;
 use scantling_core::error::Result;
 use scantling_core::finding::Part;
 use scantling_core::index::TensorInfo;
+use scantling_core::kernel::Kernel;
 use scantling_core::matrix::Matrix;
 use scantling_core::metadata::Value;
 use scantling_core::paging::{self, Prepared};
 use scantling_core::registry::Registry;
 use scantling_core::source::WeightSource;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// An opened model, in memory as for a run.
@@ -39,7 +41,7 @@ impl Model {
         let mut all = Vec::new();
         for info in self.source.tensors().tensors() {
             if let Some(stored) = matrix_of(info) {
-                all.push(Tensor { name: &info.name, stored, raw: self.source.bytes(info)? });
+                all.push(Tensor::new(&info.name, stored, self.source.bytes(info)?));
             }
         }
         Ok(all)
@@ -80,7 +82,17 @@ pub struct Tensor<'m> {
     raw: Cow<'m, [u8]>,
 }
 
-impl Tensor<'_> {
+impl<'m> Tensor<'m> {
+    /// A tensor of some bytes.
+    pub fn new(name: &'m str, stored: Stored, raw: impl Into<Cow<'m, [u8]>>) -> Tensor<'m> {
+        Tensor { name, stored, raw: raw.into() }
+    }
+
+    /// Tells a kernel what the bytes are called.
+    pub fn label(&self, kernel: &dyn Kernel) {
+        kernel.label(&self.raw, self.name);
+    }
+
     /// The matrices.
     pub fn matrices(&self) -> Vec<Matrix<'_>> {
         let (dtype, rows, cols) = self.stored;
@@ -91,13 +103,11 @@ impl Tensor<'_> {
 
 /// Matrices of several rows by shape, the shape with most bytes first.
 pub fn by_shape<'t>(tensors: &'t [Tensor<'_>]) -> Vec<(Stored, Vec<Matrix<'t>>)> {
-    let mut groups: Vec<(Stored, Vec<Matrix<'t>>)> = Vec::new();
+    let mut by_shape: BTreeMap<Stored, Vec<Matrix<'t>>> = BTreeMap::new();
     for tensor in tensors.iter().filter(|t| t.stored.1 > 1) {
-        match groups.iter_mut().find(|(stored, _)| *stored == tensor.stored) {
-            Some((_, all)) => all.extend(tensor.matrices()),
-            None => groups.push((tensor.stored, tensor.matrices())),
-        }
+        by_shape.entry(tensor.stored).or_default().extend(tensor.matrices());
     }
+    let mut groups: Vec<_> = by_shape.into_iter().collect();
     groups.retain(|(_, all)| !all.is_empty());
     let bytes = |all: &[Matrix<'_>]| all.iter().map(|m| m.data().len()).sum::<usize>();
     groups.sort_by_key(|(_, all)| std::cmp::Reverse(bytes(all)));
@@ -122,7 +132,11 @@ fn dims(registry: &Registry, path: &Path) -> Dims {
         hidden,
         inner: number("intermediate_size").unwrap_or(usual.inner),
         heads: (heads, kv_heads),
-        // Rotations pair elements.
-        head: number("head_dim").unwrap_or(hidden / heads).next_multiple_of(2),
+        // Rotations pair elements, of which there are some.
+        head: number("head_dim")
+            .unwrap_or(hidden / heads)
+            .max(1)
+            .checked_next_multiple_of(2)
+            .unwrap_or(usize::MAX),
     }
 }

@@ -3,7 +3,7 @@
 use super::begin;
 use super::kernels::machine;
 use crate::bench::baseline::Comparison;
-use crate::bench::{Measured, Row};
+use crate::bench::{Measured, Row, Shape};
 use crate::terminal::Screen;
 use scantling_core::dtype::DType;
 use scantling_core::machine::Machine;
@@ -22,6 +22,7 @@ pub fn bench(
     out.put("model", &model.map_or(Value::Null, |(path, prepared)| mapped(&path, prepared)));
     out.put("made_up_huge_share", &json!(measured.made_up_huge));
     out.put("against", &json!(measured.against));
+    out.put_all("left_out", measured.left_out.iter().map(|line| json!(line)));
     out.put_all("bench", measured.rows.iter().map(row));
     let report = |(kernel, threads, lines): &(String, usize, Vec<String>)| json!({"kernel": kernel, "threads": threads, "lines": lines});
     out.put_all("reports", measured.reports.iter().map(report));
@@ -43,20 +44,24 @@ pub fn mapped(path: &str, prepared: &Prepared) -> Value {
 }
 
 /// What tells one row from another.
-pub fn key(row: &Row) -> Value {
+pub fn key(kernel: &str, threads: usize, shape: Shape) -> Value {
     json!({
-        "kernel": row.kernel,
-        "threads": row.threads,
-        "op": row.shape.op.word(),
-        "type": row.shape.dtype.map(DType::name),
-        "rows": row.shape.rows,
-        "inputs": row.shape.inputs,
-        "outputs": row.shape.outputs,
+        "kernel": kernel,
+        "threads": threads,
+        "op": shape.op.word(),
+        "type": shape.dtype.map(DType::name),
+        "rows": shape.rows,
+        "inputs": shape.inputs,
+        "outputs": shape.outputs,
     })
 }
 
+fn key_of(row: &Row) -> Value {
+    key(&row.kernel, row.threads, row.shape)
+}
+
 fn row(row: &Row) -> Value {
-    let mut value = key(row);
+    let mut value = key_of(row);
     let rest = json!({
         "ratio": row.ratio,
         "share": row.share(),
@@ -84,7 +89,7 @@ fn row(row: &Row) -> Value {
 
 fn comparison(measured: &Measured, compared: &Comparison) -> Value {
     let slower = compared.slower.iter().filter_map(|change| {
-        let mut value = key(measured.rows.get(change.row)?);
+        let mut value = key_of(measured.rows.get(change.row)?);
         value["factor"] = json!(change.factor);
         value["allowed"] = json!(1.0 + change.allowed);
         Some(value)

@@ -16,10 +16,16 @@ pub fn check(screen: &mut Screen<'_>, checked: &Checked, model: Option<(String, 
     let mut out = begin(screen);
     out.put("machine", &machine(&Machine::here()));
     out.put("model", &model.map_or(Value::Null, |(path, prepared)| mapped(&path, prepared)));
-    let tensors = checked
-        .tensors
-        .as_ref()
-        .map(|t| json!({"tried": t.tried, "usable": t.usable, "all": t.all, "unreadable": t.unreadable}));
+    let tensors = checked.tensors.as_ref().map(|t| {
+        json!({
+            "tried": t.tried,
+            "sampled": t.sampled,
+            "narrowed": t.narrowed,
+            "usable": t.usable,
+            "all": t.all,
+            "unreadable": t.unreadable,
+        })
+    });
     out.put("tensors", &tensors.unwrap_or(Value::Null));
     out.put("ok", &json!(checked.ok()));
     out.put_all("checked", checked.kernels.iter().map(kernel));
@@ -47,6 +53,7 @@ fn row(kernel: &KernelChecked, sum: &Sum<'_>) -> Value {
         "type": sum.dtype.map(DType::name),
         "cases": sum.cases,
         "failed": sum.failed,
+        "not_finite": sum.not_finite,
         "max_abs": sum.max_abs,
         "max_rel": sum.max_rel,
         "bound": sum.worst.bound,

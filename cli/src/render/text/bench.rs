@@ -109,6 +109,11 @@ pub fn limits(screen: &mut Screen<'_>, measured: &Measured) -> fmt::Result {
     writeln!(screen)
 }
 
+/// What was not measured, and why.
+pub fn left_out(screen: &mut Screen<'_>, measured: &Measured) -> fmt::Result {
+    measured.left_out.iter().try_for_each(|line| hanging(screen, &format!("left out: {line}"), 0, 10))
+}
+
 /// What kernels had to say.
 pub fn reports(screen: &mut Screen<'_>, measured: &Measured) -> fmt::Result {
     for (kernel, _, lines) in &measured.reports {

@@ -20,6 +20,17 @@ pub fn check(screen: &mut Screen<'_>, checked: &Checked, full: bool) -> fmt::Res
             screen,
             "tried {tried} of {usable} tensors of weights: the first and last of each role, element type and shape"
         )?;
+        if tensors.sampled > tensors.tried {
+            let left = plural(tensors.sampled - tensors.tried, "tensor");
+            writeln!(
+                screen,
+                "left out {left} of those: of so many, each element type has as many tried as others"
+            )?;
+        }
+        if tensors.narrowed > 0 {
+            let long = plural(tensors.narrowed, "tensor");
+            writeln!(screen, "tried {long} with long rows by the first of their columns alone")?;
+        }
         let others = tensors.all.saturating_sub(tensors.usable + tensors.unreadable.len());
         if others > 0 {
             writeln!(screen, "left out {}: no weights that kernels multiply by", plural(others, "tensor"))?;
@@ -50,6 +61,14 @@ pub fn check(screen: &mut Screen<'_>, checked: &Checked, full: bool) -> fmt::Res
             hanging(screen, line, 2, 4)?;
         }
         writeln!(screen)?;
+    }
+    if let Some((count, tensor)) = checked.not_finite() {
+        let what = format!(
+            "{} with the model's weights not finite, such as of {tensor}: held to be NaN or the same infinity, but \
+             to no bound",
+            plural(count, "output")
+        );
+        hanging(screen, &what, 0, 2)?;
     }
     match (checked.failed(), &checked.tensors) {
         (0, Some(tensors)) if !tensors.unreadable.is_empty() => {
