@@ -2,6 +2,9 @@
 //!
 //! Every op is one piece to a thread, known beforehand: a kernel that prepares its input does so once a piece. The
 //! calling thread does the first piece itself, so that a pool has one thread less than are asked for.
+//!
+//! One op follows another within microseconds, and to put a thread to sleep and wake it takes longer than a step of
+//! decoding has for a product. So threads wait for each other awake, though not for long.
 
 use ::rayon::{Scope, ThreadPool, ThreadPoolBuilder};
 use scantling_core::dtype::DType;
@@ -11,7 +14,9 @@ use scantling_core::matrix::{Matrix, Rows, RowsMut};
 use scantling_core::ops::{Activation, Attending, Linear, Rotation};
 use scantling_core::quant::DecodeError;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 /// Wraps any kernel.
 pub const RAYON: KernelPlugin = KernelPlugin {
@@ -30,11 +35,26 @@ const FEW: usize = 1 << 17;
 /// Elements likewise, for ops that do little with each.
 const SMALL: usize = 1 << 15;
 
+/// How long a thread stays awake for what it waits for.
+const AWAKE: Duration = Duration::from_micros(200);
+
 struct Spread {
     inner: Box<dyn Kernel>,
     /// None where threads are not wanted or cannot be had.
     pool: Option<ThreadPool>,
     threads: usize,
+    /// Ops that were begun.
+    begun: Arc<AtomicU64>,
+}
+
+/// Waits until something is so, or [`AWAKE`] has passed.
+fn stay_awake(until: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !until() && start.elapsed() < AWAKE {
+        for _ in 0..16 {
+            std::hint::spin_loop();
+        }
+    }
 }
 
 fn make(inner: Box<dyn Kernel>, options: &Options) -> Box<dyn Kernel> {
@@ -42,7 +62,7 @@ fn make(inner: Box<dyn Kernel>, options: &Options) -> Box<dyn Kernel> {
     let wanted = if options.threads == 0 { cores() } else { options.threads };
     let pool = (wanted > 1).then(|| ThreadPoolBuilder::new().num_threads(wanted - 1).build().ok()).flatten();
     let threads = pool.as_ref().map_or(1, |pool| pool.current_num_threads() + 1);
-    Box::new(Spread { inner, pool, threads })
+    Box::new(Spread { inner, pool, threads, begun: Arc::default() })
 }
 
 /// `n` cut in up to `pieces` of about the same length, at multiples of `step`; no piece is empty.
@@ -66,12 +86,29 @@ impl Spread {
     /// Does each piece on a thread, the first on this one. A panic in any of them is passed on when all have ended.
     fn each<T: Send>(&self, pool: &ThreadPool, pieces: Vec<T>, run: impl Fn(&dyn Kernel, T) + Sync) {
         let (inner, run) = (&*self.inner, &run);
+        let left = &AtomicUsize::new(pieces.len().saturating_sub(1));
         let mut pieces = pieces.into_iter();
         pool.in_place_scope(|scope: &Scope<'_>| {
             let first = pieces.next();
-            pieces.for_each(|piece| scope.spawn(move |_| run(inner, piece)));
+            let number = self.begun.load(Ordering::Relaxed) + 1;
+            for piece in pieces {
+                scope.spawn(move |_| {
+                    run(inner, piece);
+                    self.linger(number);
+                    left.fetch_sub(1, Ordering::Release);
+                });
+            }
+            // Only now, so that a thread that sees it finds something to do.
+            self.begun.fetch_add(1, Ordering::Release);
             first.into_iter().for_each(|piece| run(inner, piece));
+            stay_awake(|| left.load(Ordering::Acquire) == 0);
         });
+    }
+
+    /// Keeps a thread of the pool awake, when it has nothing else to do, until an op after this one begins.
+    fn linger(&self, number: u64) {
+        let begun = Arc::clone(&self.begun);
+        ::rayon::spawn(move || stay_awake(|| begun.load(Ordering::Acquire) > number));
     }
 
     /// Some rows to each thread: their numbers, and the rows themselves.

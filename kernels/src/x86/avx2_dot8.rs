@@ -4,6 +4,7 @@
 //! ±32767: which never happens here, as the one side is at most 128 and the other at most 127.
 
 use super::avx2::Avx2;
+use super::avx2_places::{BITS, BYTES, SPREAD, transposed};
 use crate::int8::dot8::{Dot8, Heads, OUTPUTS, Task};
 use std::arch::x86_64::*;
 
@@ -41,17 +42,6 @@ fn split<T, const N: usize>(both: &[T]) -> [&[T; N]; 2] {
     let (first, second) = both.split_at(N);
     [first.first_chunk().expect("N of 2 N"), second.first_chunk().expect("the other N")]
 }
-
-/// For each run, its bytes of eight 16-bit scales in all places.
-static SPREAD: [[u8; 32]; 8] = {
-    let mut all = [[0; 32]; 8];
-    let mut i = 0;
-    while i < 256 {
-        all[i / 32][i % 32] = (i / 32 * 2 + i % 2) as u8;
-        i += 1;
-    }
-    all
-};
 
 impl Dot8 for Avx2 {
     type Bytes = __m256i;
@@ -160,11 +150,9 @@ impl Dot8 for Avx2 {
     fn bits(self, bits: u32) -> __m256i {
         let all = avx2!(_mm256_set1_epi32(bits as i32));
         // Byte e / 8 of the word to place e, then the bit e % 8 alone.
-        let places: [u8; 32] = const { places() };
-        let masks: [u8; 32] = const { masks() };
-        let spread = avx2!(_mm256_shuffle_epi8(all, load(&places)));
-        let single = avx2!(_mm256_and_si256(spread, load(&masks)));
-        let set = avx2!(_mm256_cmpeq_epi8(single, load(&masks)));
+        let spread = avx2!(_mm256_shuffle_epi8(all, load(&BYTES)));
+        let single = avx2!(_mm256_and_si256(spread, load(&BITS)));
+        let set = avx2!(_mm256_cmpeq_epi8(single, load(&BITS)));
         self.field::<0>(set, 1)
     }
 
@@ -553,31 +541,6 @@ impl Dot8 for Avx2 {
     }
 }
 
-/// The 8 × 8 words of eight vectors, rows for columns.
-#[inline(always)]
-fn transposed(rows: [__m256i; 8]) -> [__m256i; 8] {
-    let [a, b, c, d, e, f, g, h] = rows;
-    // Words of two neighbouring rows, then of four, in both halves; then the halves of all eight.
-    let (ab, ab2) = (avx2!(_mm256_unpacklo_epi32(a, b)), avx2!(_mm256_unpackhi_epi32(a, b)));
-    let (cd, cd2) = (avx2!(_mm256_unpacklo_epi32(c, d)), avx2!(_mm256_unpackhi_epi32(c, d)));
-    let (ef, ef2) = (avx2!(_mm256_unpacklo_epi32(e, f)), avx2!(_mm256_unpackhi_epi32(e, f)));
-    let (gh, gh2) = (avx2!(_mm256_unpacklo_epi32(g, h)), avx2!(_mm256_unpackhi_epi32(g, h)));
-    let (abcd, abcd1) = (avx2!(_mm256_unpacklo_epi64(ab, cd)), avx2!(_mm256_unpackhi_epi64(ab, cd)));
-    let (abcd2, abcd3) = (avx2!(_mm256_unpacklo_epi64(ab2, cd2)), avx2!(_mm256_unpackhi_epi64(ab2, cd2)));
-    let (efgh, efgh1) = (avx2!(_mm256_unpacklo_epi64(ef, gh)), avx2!(_mm256_unpackhi_epi64(ef, gh)));
-    let (efgh2, efgh3) = (avx2!(_mm256_unpacklo_epi64(ef2, gh2)), avx2!(_mm256_unpackhi_epi64(ef2, gh2)));
-    [
-        avx2!(_mm256_permute2x128_si256::<0x20>(abcd, efgh)),
-        avx2!(_mm256_permute2x128_si256::<0x20>(abcd1, efgh1)),
-        avx2!(_mm256_permute2x128_si256::<0x20>(abcd2, efgh2)),
-        avx2!(_mm256_permute2x128_si256::<0x20>(abcd3, efgh3)),
-        avx2!(_mm256_permute2x128_si256::<0x31>(abcd, efgh)),
-        avx2!(_mm256_permute2x128_si256::<0x31>(abcd1, efgh1)),
-        avx2!(_mm256_permute2x128_si256::<0x31>(abcd2, efgh2)),
-        avx2!(_mm256_permute2x128_si256::<0x31>(abcd3, efgh3)),
-    ]
-}
-
 /// Products of signed bytes, neighbours added: of the codes' magnitudes with activations that have taken over their
 /// signs.
 #[inline(always)]
@@ -615,6 +578,7 @@ fn broadcast<T: Plain>(from: &T) -> __m256i {
 
 /// The same masks, of which the compiler does not know what they do: it would make two or three shuffles of one.
 #[inline(always)]
+#[allow(clippy::pointers_in_nomem_asm_block)] // nothing is read through it, nor written
 fn unknown<T>(masks: &'static T) -> &'static T {
     let mut at = std::ptr::from_ref(masks);
     // SAFETY: no instruction at all.
@@ -630,24 +594,4 @@ fn opaque(mut value: __m256i) -> __m256i {
     // SAFETY: no instruction at all.
     unsafe { std::arch::asm!("/* {0} */", inout(ymm_reg) value, options(nomem, nostack, preserves_flags)) };
     value
-}
-
-const fn places() -> [u8; 32] {
-    let mut all = [0; 32];
-    let mut e = 0;
-    while e < 32 {
-        all[e] = (e / 8) as u8;
-        e += 1;
-    }
-    all
-}
-
-const fn masks() -> [u8; 32] {
-    let mut all = [0; 32];
-    let mut e = 0;
-    while e < 32 {
-        all[e] = 1 << (e % 8);
-        e += 1;
-    }
-    all
 }
