@@ -1,18 +1,23 @@
 //! `bench`: how fast a model reads prompts and writes tokens.
 
 use super::written;
-use crate::args::{BenchArgs, KvWish};
+use crate::args::{BenchArgs, KvWish, LookArgs};
 use crate::backend::{Backend, backends};
 use crate::bench::runs::{Measured, Plan, runs};
 use crate::progress::Steps;
 use crate::render::{json, text};
 use crate::runner;
-use crate::terminal::Screen;
+use crate::terminal::{Look, Screen};
 use scantling_core::error::{Error, Result};
 use scantling_core::model::{BATCH, Model, Options, Session};
 use scantling_core::registry::{Registry, Work};
 
-pub(super) fn run(registry: &Registry, args: &BenchArgs, screen: &mut Screen<'_>) -> Result<u8> {
+pub(super) fn run(
+    registry: &Registry,
+    args: &BenchArgs,
+    look: &LookArgs,
+    screen: &mut Screen<'_>,
+) -> Result<u8> {
     let plan = Plan {
         prompt: args.prompt_tokens,
         new: args.new_tokens,
@@ -24,7 +29,7 @@ pub(super) fn run(registry: &Registry, args: &BenchArgs, screen: &mut Screen<'_>
     }
     let contenders = backends(&args.kernels, registry, Work::Fast, || vec!["auto".to_owned()])?;
     let (model, prepared) = runner::open(registry, &args.model, &args.overrides)?;
-    let steps = Steps::new(contenders.len());
+    let steps = Steps::new(contenders.len(), Look::of_stderr(look));
     let mut all = Vec::new();
     for backend in &contenders {
         steps.next(&backend.name);

@@ -66,7 +66,7 @@ fn dispatch(cli: &Cli, screen: &mut Screen<'_>) -> Result<u8> {
         Command::Inspect(args) => inspect::run(&Registry::linked()?, args, &cli.look, screen),
         Command::Check(args) => check::run(&Registry::linked()?, args, &cli.look, screen),
         Command::Plugins(args) => plugins::run(&Registry::linked()?, args, screen),
-        Command::Bench(args) => bench::run(&Registry::linked()?, args, screen),
+        Command::Bench(args) => bench::run(&Registry::linked()?, args, &cli.look, screen),
         Command::Kernels { command } => kernels::run(&Registry::linked()?, command, &cli.look, screen),
         Command::Explain(args) => explain::run(&Registry::linked()?, args, screen),
         Command::Completions { shell } => completions::run(*shell, screen),

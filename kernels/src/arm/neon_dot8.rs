@@ -157,6 +157,8 @@ impl<Q: Step> Dot8 for Fours<Q> {
     type Products = [int32x4_t; 2];
     type Sums = int32x4_t;
     type Floats = float32x4_t;
+    type Factors = [i16; 16];
+    type Eight = [f32; 8];
     type Quads = [int8x16_t; 4];
     type Runs = [int32x4_t; 4];
     type Totals = [int32x4_t; 4];
@@ -169,10 +171,13 @@ impl<Q: Step> Dot8 for Fours<Q> {
     }
 
     #[inline(always)]
-    fn doubled(self, bytes: u64) -> [u8; 16] {
-        let single = neon!(vcombine_u8(vcreate_u8(bytes), vcreate_u8(bytes)));
+    fn by_halves(self, bytes: &[u8; 16]) -> [u8; 16] {
+        let all = load_bytes(bytes);
         let mut out = [0; 16];
-        store_bytes(neon!(vzip1q_u8(single, single)), &mut out);
+        store_bytes(
+            neon!(vcombine_u8(vget_low_u8(vuzp1q_u8(all, all)), vget_low_u8(vuzp2q_u8(all, all)))),
+            &mut out,
+        );
         out
     }
 
@@ -302,14 +307,31 @@ impl<Q: Step> Dot8 for Fours<Q> {
     }
 
     #[inline(always)]
-    fn scaled<const SAME: bool>(
-        self,
-        sums: int32x4_t,
-        products: [int32x4_t; 2],
-        scales: &[i16; 16],
-        run: usize,
-    ) -> int32x4_t {
-        let (first, second) = (i32::from(scales[2 * run]), i32::from(scales[2 * run + 1]));
+    fn factors(self, scales: [u8; 16]) -> [i16; 16] {
+        let bytes = neon!(vreinterpretq_s8_u8(load_bytes(&scales)));
+        let mut out = [0; 16];
+        let [low, high] = out.as_chunks_mut::<8>().0 else { unreachable!("twice eight") };
+        // SAFETY: writes the eight numbers that `low` is. `self` proves NEON.
+        unsafe { vst1q_s16(low.as_mut_ptr(), vmovl_s8(vget_low_s8(bytes))) };
+        // SAFETY: writes the eight numbers that `high` is. `self` proves NEON.
+        unsafe { vst1q_s16(high.as_mut_ptr(), vmovl_high_s8(bytes)) };
+        out
+    }
+
+    #[inline(always)]
+    fn lowered(self, scales: [i16; 16], sums: &[i16; 16], by: i16) -> int32x4_t {
+        let mut total = self.no_sums();
+        for (scales, sums) in scales.as_chunks().0.iter().zip(sums.as_chunks().0) {
+            let (scales, sums) = (neon!(vmulq_n_s16(load_shorts(scales), -by)), load_shorts(sums));
+            total = neon!(vmlal_s16(total, vget_low_s16(scales), vget_low_s16(sums)));
+            total = neon!(vmlal_high_s16(total, scales, sums));
+        }
+        total
+    }
+
+    #[inline(always)]
+    fn scaled(self, sums: int32x4_t, products: [int32x4_t; 2], scales: [i16; 16], run: usize) -> int32x4_t {
+        let (first, second) = (i32::from(scales[run]), i32::from(scales[run + 8]));
         let sums = neon!(vmlaq_n_s32(sums, products[0], first));
         neon!(vmlaq_n_s32(sums, products[1], second))
     }
@@ -340,6 +362,27 @@ impl<Q: Step> Dot8 for Fours<Q> {
     #[inline(always)]
     fn add_sums(self, floats: float32x4_t, sums: int32x4_t, by: f32) -> float32x4_t {
         neon!(vfmaq_n_f32(floats, vcvtq_f32_s32(sums), by))
+    }
+
+    #[inline(always)]
+    fn add_pair<const WIDE: bool>(
+        self,
+        floats: float32x4_t,
+        [first, second]: [[int32x4_t; 2]; 2],
+        by: [f32; 8],
+        pair: usize,
+    ) -> float32x4_t {
+        let floats = self.add_sums(floats, self.sums(first), by[pair]);
+        self.add_sums(floats, self.sums(second), by[pair + 4])
+    }
+
+    #[inline(always)]
+    fn multiplied(self, a: &[f32; 8], b: &[f32; 8]) -> [f32; 8] {
+        let mut out = [0.0; 8];
+        for ((a, b), out) in a.as_chunks().0.iter().zip(b.as_chunks().0).zip(out.as_chunks_mut().0) {
+            store_floats(neon!(vmulq_f32(load_floats(a), load_floats(b))), out);
+        }
+        out
     }
 
     #[inline(always)]

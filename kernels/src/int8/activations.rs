@@ -32,12 +32,14 @@ pub(crate) enum Grain {
 pub(super) struct Span {
     /// -127..=127.
     pub codes: [[i8; 32]; 8],
-    /// What [`Dot8::raised_products`] wants beside them. With [`Dot8::PAIRED`], the first of each two is for both.
+    /// What [`Dot8::raised_products`] wants beside them. With [`Dot8::PAIRED`], the first four are for pairs.
     pub raised: [[i16; 16]; 8],
     /// For each 16 codes, the sum of those in the first two places of four, and of those in the last two.
     pairs: [[i16; 2]; 16],
-    /// Sums of 16 codes.
+    /// Sums of 16 codes: those of the first halves of all runs of 32, then those of the second halves.
     pub sums: [i16; 16],
+    /// Sums of 32 codes.
+    pub run_sums: [i16; 8],
     /// One for each 32 codes.
     pub scales: [f32; 8],
     /// Scale times the sum of its 32 codes.
@@ -50,6 +52,7 @@ impl Span {
         raised: [[0; 16]; 8],
         pairs: [[0; 2]; 16],
         sums: [0; 16],
+        run_sums: [0; 8],
         scales: [0.0; 8],
         weighted: [0.0; 8],
     };
@@ -90,10 +93,11 @@ fn quantise_whole<S: Dot8>(s: S, x: &[f32; SPAN], grain: Grain) -> Span {
         [span.pairs[2 * b], span.pairs[2 * b + 1]] = s.pair_sums(&span.codes[b]);
     }
     for j in 0..16 {
-        span.sums[j] = span.pairs[j][0] + span.pairs[j][1];
+        span.sums[j / 2 + j % 2 * 8] = span.pairs[j][0] + span.pairs[j][1];
     }
     for b in 0..8 {
-        span.weighted[b] = span.scales[b] * f32::from(span.sums[2 * b] + span.sums[2 * b + 1]);
+        span.run_sums[b] = span.sums[b] + span.sums[b + 8];
+        span.weighted[b] = span.scales[b] * f32::from(span.run_sums[b]);
     }
     span
 }
@@ -111,13 +115,13 @@ fn scale(greatest: f32) -> (f32, f32) {
     }
 }
 
-/// Of each two runs of 32, the second half of the one changes places with the first half of the other: from the order
-/// of the elements to that of [`Dot8::PAIRED`], and back.
+/// The second half of a run of 32 changes places with the first half of the fourth after it: from the order of the
+/// elements to that of [`Dot8::PAIRED`], and back.
 #[inline(always)]
 pub(super) fn swap_halves<T>(codes: &mut [T; SPAN]) {
     let halves = codes.as_chunks_mut::<16>().0;
     for pair in 0..4 {
-        halves.swap(4 * pair + 1, 4 * pair + 2);
+        halves.swap(2 * pair + 1, 2 * pair + 8);
     }
 }
 
@@ -127,11 +131,11 @@ pub(super) struct Layout {
     pub grain: Grain,
     /// Whether codes are in the order of [`Dot8::PAIRED`].
     pub paired: bool,
-    /// What the weights' codes are raised by.
+    /// What the weights' codes are raised by; 0 with coarse grain, where sums are enough.
     pub raised: i8,
 }
 
-/// Few rows of activations, in tiles of up to 4 rows.
+/// Few rows of activations, in tiles of 8 and up to 4 rows.
 pub(super) struct Few {
     pub layout: Layout,
     /// Tile after tile; of a tile, the first spans of all rows, then the second ones.
@@ -167,6 +171,7 @@ impl Few {
 fn height(rows: usize) -> usize {
     match rows {
         5 | 6 => 3,
+        8.. => 8,
         rows => rows.min(4),
     }
 }
@@ -206,7 +211,8 @@ fn quantise_for<S: Dot8>(s: S, x: &[f32], layout: Layout) -> Span {
             *raised = s.raised(codes, layout.raised);
         }
         if layout.paired {
-            for [both, second] in span.raised.as_chunks_mut().0 {
+            let (first, last) = span.raised.split_at_mut(4);
+            for (both, second) in first.iter_mut().zip(last) {
                 for (both, second) in both.iter_mut().zip(second) {
                     *both += *second;
                 }
@@ -219,7 +225,7 @@ fn quantise_for<S: Dot8>(s: S, x: &[f32], layout: Layout) -> Span {
 /// Rows of activations that a tile has at most.
 pub(super) const TALLEST: usize = 6;
 /// Rows from which on any number is a sum of numbers from 4 to [`TALLEST`].
-pub(super) const MANY: usize = 8;
+pub(super) const MANY: usize = 16;
 /// Words of a span for each row of a tile; see [`Tile`].
 const WORDS: usize = 64 + 16 + 8 + 8;
 
@@ -347,7 +353,7 @@ fn fill<S: Dot8, const R: usize>(s: S, x: Rows<'_>, grain: Grain, words: &mut [u
                 words[80 + b][r] = span.scales[b].to_bits();
                 words[88 + b][r] = match grain {
                     Grain::Fine => span.weighted[b].to_bits(),
-                    Grain::Coarse => pair(span.sums[2 * b], span.sums[2 * b + 1]),
+                    Grain::Coarse => pair(span.sums[b], span.sums[b + 8]),
                 };
             }
         }

@@ -24,6 +24,10 @@ pub(crate) trait Dot8: Copy + Send + Sync + 'static {
     type Sums: Copy;
     /// Floats that add up to an output.
     type Floats: Copy;
+    /// Sixteen whole numbers, each a scale of one half of a run.
+    type Factors: Copy;
+    /// Eight floats, each a scale of one run.
+    type Eight: Copy;
 
     /// 4 codes of each output.
     type Quads: Copy;
@@ -36,15 +40,25 @@ pub(crate) trait Dot8: Copy + Send + Sync + 'static {
 
     /// Whether [`Runs`](Self::Runs) have 16 bits, each holding the products of two of the four places of a quad.
     const NARROW: bool;
-    /// Whether [`nibble_pairs`](Self::nibble_pairs) gives the first halves of both runs, then their second halves, and
-    /// [`add_pair`](Self::add_pair) takes products in that order. If not, the one run comes after the other.
+    /// Whether two rows of weights can be taken together, as [`heads_of_two`](Self::heads_of_two) does; and whether
+    /// [`byte_pairs`](Self::byte_pairs) and [`nibble_pairs`](Self::nibble_pairs) give the first halves of both
+    /// runs, then their second halves, and [`add_pair`](Self::add_pair) takes products in that order. If not, the one
+    /// run comes after the other.
     const PAIRED: bool = false;
 
     /// Runs a loop with the instructions switched on.
     fn run<T: Task>(self, task: T) -> T::Out;
-    /// Each of eight bytes twice, the lowest first.
-    fn doubled(self, bytes: u64) -> [u8; 16];
-    /// The eight scales and eight minima of 6 bits that the last 12 of 16 bytes hold, each twice. Scales 0..4 are the
+    /// Bytes for the halves of runs, in the order of the elements, as those of all first halves and then those of all
+    /// second halves.
+    #[inline(always)]
+    fn by_halves(self, bytes: &[u8; 16]) -> [u8; 16] {
+        let mut out = [0; 16];
+        for (i, byte) in bytes.iter().enumerate() {
+            out[i / 2 + i % 2 * 8] = *byte;
+        }
+        out
+    }
+    /// The eight scales and eight minima of 6 bits that the last 12 of 16 bytes hold, twice. Scales 0..4 are the
     /// low bits of bytes 0..4, minima those of bytes 4..8. Of the others, low nibbles of bytes 8..12 are the low bits
     /// of scales, high nibbles those of minima, and what bytes 0..8 have left the high bits.
     #[inline(always)]
@@ -52,7 +66,7 @@ pub(crate) trait Dot8: Copy + Send + Sync + 'static {
         let words = bytes.as_chunks::<4>().0;
         let (a, b, c) =
             (u32::from_le_bytes(words[1]), u32::from_le_bytes(words[2]), u32::from_le_bytes(words[3]));
-        [self.doubled(six_bits_of_8(a, c)), self.doubled(six_bits_of_8(b, c >> 4))]
+        [twice(six_bits_of_8(a, c)), twice(six_bits_of_8(b, c >> 4))]
     }
     /// Widens eight f16.
     fn halves(self, bits: [u16; 8]) -> [f32; 8];
@@ -101,6 +115,11 @@ pub(crate) trait Dot8: Copy + Send + Sync + 'static {
     fn load(self, codes: &[u8; 32]) -> Self::Bytes;
     /// To memory.
     fn store(self, codes: Self::Bytes, to: &mut [u8; 32]);
+    /// 32 bytes and 32 others: two runs in the order of [`PAIRED`](Self::PAIRED).
+    #[inline(always)]
+    fn byte_pairs(self, a: &[u8; 32], b: &[u8; 32]) -> [Self::Bytes; 2] {
+        [self.load(a), self.load(b)]
+    }
     /// The low nibbles of 16 bytes, then their high nibbles.
     fn nibbles(self, bytes: &[u8; 16]) -> Self::Bytes;
     /// The nibbles of 16 bytes and of 16 others, low ones before high ones: two runs in the order of
@@ -122,7 +141,7 @@ pub(crate) trait Dot8: Copy + Send + Sync + 'static {
 
     // Along a row.
 
-    /// Products of codes with activations, none of which is -128. Codes are signed, or 0..=31 and unsigned.
+    /// Products of codes with activations, none of which is -128. Codes are signed, or 0..=63 and unsigned.
     fn products<const SIGNED: bool>(self, codes: Self::Bytes, x: &[i8; 32]) -> Self::Products;
     /// The products as 32-bit sums.
     fn sums(self, products: Self::Products) -> Self::Sums;
@@ -138,25 +157,18 @@ pub(crate) trait Dot8: Copy + Send + Sync + 'static {
     ) -> Self::Products {
         self.products::<true>(self.offset(codes, -by), x)
     }
-    /// 16 signed scales, for [`scaled`](Self::scaled).
-    #[inline(always)]
-    fn widened(self, scales: [u8; 16]) -> [i16; 16] {
-        let mut wide = [0; 16];
-        for (wide, scale) in wide.iter_mut().zip(scales) {
-            *wide = i16::from(scale as i8);
-        }
-        wide
-    }
-
-    /// `sums + products · scales`: run `run` of 8, its first 16 products with scale `2·run`, the others with the
-    /// one after it. If `SAME`, these are equal.
-    fn scaled<const SAME: bool>(
+    /// Signed scales: those of the first halves of all runs, then those of the second halves.
+    fn factors(self, scales: [u8; 16]) -> Self::Factors;
+    /// `sums + products · scales` of run `run`, the first 16 products with scale `run`, the others with `run + 8`.
+    fn scaled(
         self,
         sums: Self::Sums,
         products: Self::Products,
-        scales: &[i16; 16],
+        scales: Self::Factors,
         run: usize,
     ) -> Self::Sums;
+    /// What codes that are too large by `by` make too much, with the sign turned: `-by · Σ scales · sums`.
+    fn lowered(self, scales: Self::Factors, sums: &[i16; 16], by: i16) -> Self::Sums;
     /// The same sums, as values that the compiler knows nothing of. Otherwise it takes sums in another order, for which
     /// it holds more codes and scales at a time than there are registers.
     #[inline(always)]
@@ -171,31 +183,49 @@ pub(crate) trait Dot8: Copy + Send + Sync + 'static {
     fn no_floats(self) -> Self::Floats;
     /// `floats + sums · by`, rounded once.
     fn add_sums(self, floats: Self::Floats, sums: Self::Sums, by: f32) -> Self::Floats;
-    /// `floats + products · by` of two runs in the order of [`PAIRED`](Self::PAIRED), the first by number `2·pair`,
-    /// the second by the one after it. If not `WIDE`, codes are at most 31.
-    #[inline(always)]
+    /// `floats + products · by` of two runs in the order of [`PAIRED`](Self::PAIRED), the first by number `pair`,
+    /// the second by number `pair + 4`. If not `WIDE`, codes are at most 31.
     fn add_pair<const WIDE: bool>(
         self,
         floats: Self::Floats,
         products: [Self::Products; 2],
-        by: &[f32; 8],
+        by: Self::Eight,
         pair: usize,
-    ) -> Self::Floats {
-        let [first, second] = products;
-        let floats = self.add_sums(floats, self.sums(first), by[2 * pair]);
-        self.add_sums(floats, self.sums(second), by[2 * pair + 1])
-    }
+    ) -> Self::Floats;
     /// `floats + a · b`, for numbers that belong to one output.
     fn add_products(self, floats: Self::Floats, a: &[f32; 8], b: &[f32; 8]) -> Self::Floats;
     /// `a · b`, number by number.
+    fn multiplied(self, a: &[f32; 8], b: &[f32; 8]) -> Self::Eight;
+    /// The heads of a span of each of two rows, in the format of [`six_bits`](Self::six_bits) behind `d` and `m` in f16.
     #[inline(always)]
-    fn multiplied(self, a: &[f32; 8], b: &[f32; 8]) -> [f32; 8] {
-        let mut products = [0.0; 8];
-        for ((product, a), b) in products.iter_mut().zip(a).zip(b) {
-            *product = a * b;
-        }
-        products
+    fn heads_of_two(self, _a: &[u8; 16], _b: &[u8; 16]) -> Heads<Self> {
+        unreachable!("only with PAIRED")
     }
+    /// Products of a run of two rows: the first halves of both, then the second halves. Codes are at most 31.
+    #[inline(always)]
+    fn products_of_two(self, _codes: [Self::Bytes; 2], _x: &[i8; 32]) -> Self::Products {
+        unreachable!("only with PAIRED")
+    }
+    /// `floats + (sums · d - Σ minima · run_sums · m) · by`.
+    #[inline(always)]
+    fn add_two(
+        self,
+        _floats: Self::Floats,
+        _sums: Self::Sums,
+        _heads: &Heads<Self>,
+        _run_sums: &[i16; 8],
+        _by: f32,
+    ) -> Self::Floats {
+        unreachable!("only with PAIRED")
+    }
+    /// What belongs to each of two rows, added up.
+    #[inline(always)]
+    fn totals_of_two(self, _floats: Self::Floats) -> [f32; 2] {
+        unreachable!("only with PAIRED")
+    }
+    /// Has memory brought near that is read soon. It need not be there at all.
+    #[inline(always)]
+    fn prefetch(self, _from: *const u8) {}
     /// `a + b`.
     fn join_floats(self, a: Self::Floats, b: Self::Floats) -> Self::Floats;
     /// All lanes, added up.
@@ -248,6 +278,25 @@ pub(crate) trait Dot8: Copy + Send + Sync + 'static {
             }
         }
     }
+}
+
+/// What the heads of two spans say, each in its half of the vectors.
+#[derive(Clone, Copy)]
+pub(crate) struct Heads<S: Dot8> {
+    /// Eight scales.
+    pub scales: S::Factors,
+    /// Eight minima.
+    pub minima: S::Factors,
+    /// What scales are multiplied by.
+    pub d: S::Floats,
+    /// The same for minima, with the sign turned.
+    pub m: S::Floats,
+}
+
+/// Eight bytes, lowest first, and again.
+#[inline(always)]
+pub(crate) fn twice(bytes: u64) -> [u8; 16] {
+    (u128::from(bytes) << 64 | u128::from(bytes)).to_le_bytes()
 }
 
 /// Four in the low six bits of a word, four in the nibbles of another and the two bits left over.

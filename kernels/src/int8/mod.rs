@@ -120,8 +120,9 @@ struct Prepared {
 impl Prepared {
     /// A few rows, as format `F` wants them.
     fn few<F: Format, S: Dot8>(&mut self, s: S, x: Rows<'_>) -> &Few {
-        let raised = if let Codes::Signed(bits) = F::CODES { 1 << bits } else { 0 };
-        let layout = Layout { grain: F::GRAIN, paired: F::PAIRED && S::PAIRED, raised };
+        let fine = F::GRAIN == Grain::Fine;
+        let raised = if let (Codes::Signed(bits), true) = (F::CODES, fine) { 1 << bits } else { 0 };
+        let layout = Layout { grain: F::GRAIN, paired: fine && S::PAIRED, raised };
         let known = self.few.iter().position(|few| few.layout == layout);
         let known = known.unwrap_or_else(|| {
             self.few.push(Few::new(s, x, layout));

@@ -110,7 +110,7 @@ fn pack_row<F: Format, S: Dot8>(s: S, w: &[u8], r: usize, codes: &mut [u8; SPAN]
     for (run, to) in F::codes(s, w).into_iter().zip(codes.as_chunks_mut().0) {
         s.store(run, to);
     }
-    if F::PAIRED && S::PAIRED {
+    if F::GRAIN == Grain::Fine && S::PAIRED {
         swap_halves(codes);
     }
     let scales = F::scales(s, w);
@@ -121,11 +121,10 @@ fn pack_row<F: Format, S: Dot8>(s: S, w: &[u8], r: usize, codes: &mut [u8; SPAN]
         }
         return;
     }
-    for (j, scale) in scales.scales.into_iter().enumerate() {
-        panel.scales[j][r] = [i16::from(scale as i8); 2];
-    }
-    for (pair, minima) in panel.minima.iter_mut().zip(scales.minima.as_chunks::<2>().0) {
-        pair[r] = [i16::from(minima[0]), i16::from(minima[1])];
+    for b in 0..8 {
+        panel.scales[2 * b][r] = [i16::from(scales.scales[b] as i8); 2];
+        panel.scales[2 * b + 1][r] = [i16::from(scales.scales[b + 8] as i8); 2];
+        panel.minima[b][r] = [i16::from(scales.minima[b]), i16::from(scales.minima[b + 8])];
     }
     (panel.d[0][r], panel.m[0][r]) = (scales.d[0], scales.m[0]);
 }

@@ -7,9 +7,11 @@ use scantling_core::matrix::RowsMut;
 use scantling_core::ops::Linear;
 use std::marker::PhantomData;
 
-/// Rows of weights that are gone through together, a span of each in turn. They lie far apart: memory is read fastest
-/// as a few long streams, and a span of activations serves all of them while it is in the nearest cache.
+/// Rows of weights that take turns. They lie far apart: memory is read fastest as a few long streams.
 const STREAMS: usize = 4;
+
+/// Bytes that are fetched from memory at a time.
+const LINE: usize = 64;
 
 /// The product of a matrix of format `F`.
 pub(super) fn product<F: Format, S: Dot8>(s: S, linear: Linear<'_>, x: &Few, out: RowsMut<'_>) {
@@ -30,162 +32,201 @@ impl<F: Format> Task for Product<'_, F> {
         let rows = self.linear.weight.rows();
         let part = rows / STREAMS;
         // One call for whole turns and the rows left over: half as much to compile.
-        for turn in 0..part + rows % STREAMS {
-            let apart = if turn < part { part } else { 0 };
-            let first = if turn < part { turn } else { turn + 3 * part };
-            let outputs = [first, first + apart, first + 2 * apart, first + 3 * apart];
-            self.outputs(s, &outputs[..if turn < part { STREAMS } else { 1 }]);
+        for i in 0..part * (STREAMS / 2) + rows % STREAMS {
+            let (turn, half) = (i / (STREAMS / 2), i % (STREAMS / 2));
+            let (first, second) = if turn < part {
+                (half * part + turn, (half + STREAMS / 2) * part + turn)
+            } else {
+                let left = STREAMS * part + i - part * (STREAMS / 2);
+                (left, left)
+            };
+            self.outputs(s, first, second);
         }
     }
 }
 
 impl<F: Format> Product<'_, F> {
-    /// Up to [`STREAMS`] outputs, with all activations.
+    /// Two outputs, which may be the same, with all activations.
     #[inline(always)]
-    fn outputs<S: Dot8>(&mut self, s: S, outputs: &[usize]) {
-        let mut w: [&[u8]; STREAMS] = [&[]; STREAMS];
-        for (w, o) in w.iter_mut().zip(outputs) {
-            *w = self.linear.weight.row(*o);
-        }
-        let w = &w[..outputs.len()];
+    fn outputs<S: Dot8>(&mut self, s: S, a: usize, b: usize) {
         for (first, rows, x) in self.x.tiles() {
             match rows {
-                1 => self.tile::<S, 1>(s, outputs, w, first, x),
-                2 => self.tile::<S, 2>(s, outputs, w, first, x),
-                3 => self.tile::<S, 3>(s, outputs, w, first, x),
-                4 => self.tile::<S, 4>(s, outputs, w, first, x),
-                other => unreachable!("tiles have 1 to 4 rows, not {other}"),
+                1 => self.tile::<S, 1>(s, [a, b], first, x),
+                2 => self.tile::<S, 2>(s, [a, b], first, x),
+                3 => self.tile::<S, 3>(s, [a, b], first, x),
+                4 => self.tile::<S, 4>(s, [a, b], first, x),
+                8 => self.tile::<S, 8>(s, [a, b], first, x),
+                other => unreachable!("tiles have 1 to 4 rows or 8, not {other}"),
             }
         }
     }
 
     /// The same with `R` rows of activations.
     #[inline(always)]
-    fn tile<S: Dot8, const R: usize>(
-        &mut self,
-        s: S,
-        outputs: &[usize],
-        w: &[&[u8]],
-        first: usize,
-        x: &[Span],
-    ) {
-        let sums = dots::<F, S, R>(s, w, x.as_chunks().0);
-        for (o, sums) in outputs.iter().zip(sums) {
-            let bias = self.linear.bias.map_or(0.0, |bias| bias[*o]);
-            for (r, sum) in sums.into_iter().enumerate() {
-                self.out.row(first + r)[*o] = sum * self.linear.scale + bias;
+    fn tile<S: Dot8, const R: usize>(&mut self, s: S, outputs: [usize; 2], first: usize, x: &[Span]) {
+        let w = [self.linear.weight.row(outputs[0]), self.linear.weight.row(outputs[1])];
+        let x = x.as_chunks().0;
+        if F::TWOS && S::PAIRED {
+            let sums = dots_of_two::<F, S, R>(s, w, x);
+            for (o, sums) in outputs.iter().zip(sums) {
+                self.store(*o, first, sums);
             }
+            return;
+        }
+        let both = if outputs[0] == outputs[1] { 1 } else { 2 };
+        for (o, w) in outputs.iter().zip(w).take(both) {
+            let sums = dots::<F, S, R>(s, w, x);
+            self.store(*o, first, sums);
+        }
+    }
+
+    #[inline(always)]
+    fn store<const R: usize>(&mut self, o: usize, first: usize, sums: [f32; R]) {
+        let bias = self.linear.bias.map_or(0.0, |bias| bias[o]);
+        for (r, sum) in sums.into_iter().enumerate() {
+            self.out.row(first + r)[o] = sum * self.linear.scale + bias;
         }
     }
 }
 
-/// Up to [`STREAMS`] rows of weights against `R` rows of activations.
+/// What is left of a row, too short for a span, with zeros behind it. Blocks of zero bytes against activations of zero
+/// add nothing.
 #[inline(always)]
-fn dots<F: Format, S: Dot8, const R: usize>(s: S, w: &[&[u8]], x: &[[Span; R]]) -> [[f32; R]; STREAMS] {
-    let mut floats = [[[s.no_floats(); 2]; R]; STREAMS];
-    let mut factors = [const { Factors::NONE }; STREAMS];
-    let mut spans: [&[u8]; STREAMS] = [&[]; STREAMS];
-    // Blocks of zero bytes against activations of zero add nothing.
-    let short = w[0].len() < x.len() * F::BYTES;
-    let whole = (x.len() - usize::from(short)) * F::BYTES;
-    let mut padded = Vec::new();
-    for (w, span) in w.iter().zip(&mut spans) {
-        *span = &w[..whole];
-        if short {
-            padded.extend_from_slice(&w[whole..]);
-            padded.resize(padded.len().next_multiple_of(F::BYTES), 0);
-        }
+fn padded<'a, F: Format>(rest: &[u8], room: &'a mut [u8; 512]) -> &'a [u8] {
+    room[..rest.len()].copy_from_slice(rest);
+    &room[..F::BYTES]
+}
+
+/// Has brought near what comes next in this stream, one row on.
+#[inline(always)]
+fn prefetch<F: Format, S: Dot8>(s: S, span: &[u8], row: usize) {
+    let ahead = span.as_ptr().wrapping_add(row);
+    for line in 0..F::BYTES.div_ceil(LINE) {
+        s.prefetch(ahead.wrapping_add(line * LINE));
     }
-    let padded = &padded[..];
+}
+
+/// Two rows of weights against `R` rows of activations: each has half of every vector, so that what belongs to a span
+/// is taken out of both at once.
+#[inline(always)]
+fn dots_of_two<F: Format, S: Dot8, const R: usize>(s: S, w: [&[u8]; 2], x: &[[Span; R]]) -> [[f32; R]; 2] {
+    let mut floats = [s.no_floats(); R];
+    let [mut a, mut b] = w;
     for x in x {
-        // What it takes to get at scales is a long way, though not much work: all rows at a time.
-        let rows = spans.iter_mut().zip(&mut factors).zip(&mut floats).take(w.len());
-        for (o, ((rest, factors), floats)) in rows.enumerate() {
-            if rest.is_empty() {
-                *rest = &padded[o * F::BYTES..][..F::BYTES];
+        let (mut first, mut second);
+        let (span_a, span_b) = if a.len() >= F::BYTES {
+            let ((span_a, rest_a), (span_b, rest_b)) = (a.split_at(F::BYTES), b.split_at(F::BYTES));
+            (a, b) = (rest_a, rest_b);
+            (span_a, span_b)
+        } else {
+            (first, second) = ([0; 512], [0; 512]);
+            (padded::<F>(a, &mut first), padded::<F>(b, &mut second))
+        };
+        prefetch::<F, S>(s, span_a, w[0].len());
+        prefetch::<F, S>(s, span_b, w[1].len());
+        let heads = F::heads(s, span_a, span_b);
+        let mut sums = [s.no_sums(); R];
+        for (run, codes) in F::codes_of_two(s, span_a, span_b).into_iter().enumerate() {
+            for r in 0..R {
+                let products = s.products_of_two(codes, &x[r].codes[run]);
+                sums[r] = s.settled(s.scaled(sums[r], products, heads.scales, run));
             }
-            factors_of::<F, S, R>(s, &rest[..F::BYTES], x, factors, floats);
         }
-        for ((rest, factors), floats) in spans.iter_mut().zip(&factors).zip(&mut floats).take(w.len()) {
-            let (span, behind) = rest.split_at(F::BYTES);
-            *rest = behind;
-            if F::GRAIN == Grain::Fine {
-                fine::<F, S, R>(s, span, x, factors, floats);
-            } else {
-                coarse::<F, S, R>(s, span, x, factors, floats);
-            }
+        for r in 0..R {
+            floats[r] = s.add_two(floats[r], sums[r], &heads, &x[r].run_sums, x[r].scales[0]);
         }
     }
-    let mut sums = [[0.0; R]; STREAMS];
-    for (sums, floats) in sums.iter_mut().zip(floats).take(w.len()) {
-        for (sum, [even, odd]) in sums.iter_mut().zip(floats) {
-            *sum = s.total(s.join_floats(even, odd));
+    let mut totals = [[0.0; R]; 2];
+    for r in 0..R {
+        [totals[0][r], totals[1][r]] = s.totals_of_two(floats[r]);
+    }
+    totals
+}
+
+/// A row of weights against `R` rows of activations.
+#[inline(always)]
+fn dots<F: Format, S: Dot8, const R: usize>(s: S, w: &[u8], x: &[[Span; R]]) -> [f32; R] {
+    let mut floats = [[s.no_floats(); 2]; R];
+    let mut rest = w;
+    for x in x {
+        let mut room;
+        let span = if rest.len() >= F::BYTES {
+            let (span, behind) = rest.split_at(F::BYTES);
+            rest = behind;
+            span
+        } else {
+            room = [0; 512];
+            padded::<F>(rest, &mut room)
+        };
+        prefetch::<F, S>(s, span, w.len());
+        if F::GRAIN == Grain::Fine {
+            fine::<F, S, R>(s, span, x, &mut floats);
+        } else {
+            coarse::<F, S, R>(s, span, x, &mut floats);
         }
+    }
+    let mut sums = [0.0; R];
+    for (sum, [even, odd]) in sums.iter_mut().zip(floats) {
+        *sum = s.total(if R < TALL { s.join_floats(even, odd) } else { even });
     }
     sums
 }
 
-/// What the sums of products of a span are multiplied by. It lies in memory, from where a single number is spread over
-/// a vector at no cost.
-#[derive(Clone, Copy)]
-struct Factors<const R: usize> {
-    /// Coarse grain: integer scale of each 16 elements.
-    scales: [i16; 16],
-    /// For each row of activations; with coarse grain in the first place.
-    by: [[f32; 8]; R],
-}
+/// Rows of activations from which on each has one vector of floats instead of two: there are enough sums at a time
+/// that do not wait for each other.
+const TALL: usize = 4;
 
-impl<const R: usize> Factors<R> {
-    const NONE: Factors<R> = Factors { scales: [0; 16], by: [[0.0; 8]; R] };
-}
-
-/// The factors of a span; its minima are added to the sums at once.
+/// Adds a span with a scale for each 32 elements, two runs at a time.
 #[inline(always)]
-fn factors_of<F: Format, S: Dot8, const R: usize>(
-    s: S,
-    w: &[u8],
-    x: &[Span; R],
-    factors: &mut Factors<R>,
-    floats: &mut [[S::Floats; 2]; R],
-) {
+fn fine<F: Format, S: Dot8, const R: usize>(s: S, w: &[u8], x: &[Span; R], floats: &mut [[S::Floats; 2]; R]) {
     let scales = F::scales(s, w);
-    if F::GRAIN == Grain::Fine {
-        for (r, x) in x.iter().enumerate() {
-            factors.by[r] = s.multiplied(&scales.d, &x.scales);
-            if F::MINIMA {
-                floats[r][0] = s.add_products(floats[r][0], &scales.m, &x.weighted);
-            }
-        }
-        return;
-    }
-    factors.scales = s.widened(scales.scales);
-    for (r, x) in x.iter().enumerate() {
-        factors.by[r][0] = scales.d[0] * x.scales[0];
+    let mut by = [s.multiplied(&scales.d, &x[0].scales); R];
+    for r in 0..R {
+        by[r] = s.multiplied(&scales.d, &x[r].scales);
         if F::MINIMA {
-            let minima = s.minima(scales.minima, &x.sums);
-            floats[r][1] = s.add_sums(floats[r][1], minima, scales.m[0] * x.scales[0]);
+            floats[r][0] = s.add_products(floats[r][0], &scales.m, &x[r].weighted);
         }
+    }
+    let codes = F::codes(s, w);
+    // Written out: the compiler would keep a loop whose body is as long as with eight rows.
+    fine_pair::<F, S, R>(s, &codes, x, &by, 0, floats);
+    fine_pair::<F, S, R>(s, &codes, x, &by, 1, floats);
+    fine_pair::<F, S, R>(s, &codes, x, &by, 2, floats);
+    fine_pair::<F, S, R>(s, &codes, x, &by, 3, floats);
+}
+
+/// Runs `pair` and `pair + 4`.
+#[inline(always)]
+fn fine_pair<F: Format, S: Dot8, const R: usize>(
+    s: S,
+    codes: &[S::Bytes; 8],
+    x: &[Span; R],
+    by: &[S::Eight; R],
+    pair: usize,
+    floats: &mut [[S::Floats; 2]; R],
+) {
+    for r in 0..R {
+        let first = products::<F, S>(s, codes[pair], &x[r], pair);
+        let second = if S::PAIRED && matches!(F::CODES, Codes::Signed(_)) {
+            s.products::<false>(codes[pair + 4], &x[r].codes[pair + 4])
+        } else {
+            products::<F, S>(s, codes[pair + 4], &x[r], pair + 4)
+        };
+        let sum = &mut floats[r][if R < TALL { pair % 2 } else { 0 }];
+        *sum = match F::CODES {
+            Codes::Wide => s.add_pair::<true>(*sum, [first, second], by[r], pair),
+            _ => s.add_pair::<false>(*sum, [first, second], by[r], pair),
+        };
     }
 }
 
-/// Adds a span with a scale for each 32 elements.
+/// The products of run `b`, or of what has its place in a pair.
 #[inline(always)]
-fn fine<F: Format, S: Dot8, const R: usize>(
-    s: S,
-    w: &[u8],
-    x: &[Span; R],
-    factors: &Factors<R>,
-    floats: &mut [[S::Floats; 2]; R],
-) {
-    let codes = F::codes(s, w);
-    if F::PAIRED {
-        return pairs::<F, S, R>(s, codes, &factors.by, x, floats);
-    }
-    for (b, codes) in codes.into_iter().enumerate() {
-        for r in 0..R {
-            let sums = s.settled(s.sums(products::<F, S>(s, codes, &x[r], b)));
-            floats[r][b % 2] = s.add_sums(floats[r][b % 2], sums, factors.by[r][b]);
-        }
+fn products<F: Format, S: Dot8>(s: S, codes: S::Bytes, x: &Span, b: usize) -> S::Products {
+    match F::CODES {
+        Codes::Unsigned(_) => s.products::<false>(codes, &x.codes[b]),
+        Codes::Signed(bits) => s.raised_products(codes, 1 << bits, &x.codes[b], &x.raised[b]),
+        Codes::Wide => s.products::<true>(codes, &x.codes[b]),
     }
 }
 
@@ -195,57 +236,30 @@ fn coarse<F: Format, S: Dot8, const R: usize>(
     s: S,
     w: &[u8],
     x: &[Span; R],
-    factors: &Factors<R>,
     floats: &mut [[S::Floats; 2]; R],
 ) {
+    let scales = F::scales(s, w);
+    let factors = s.factors(scales.scales);
     let mut sums = [s.no_sums(); R];
+    for r in 0..R {
+        if let Codes::Signed(bits) = F::CODES {
+            sums[r] = s.lowered(factors, &x[r].sums, 1 << bits);
+        }
+        if F::MINIMA {
+            let (minima, sum) = (s.minima(scales.minima, &x[r].sums), &mut floats[r][usize::from(R < TALL)]);
+            *sum = s.add_sums(*sum, minima, scales.m[0] * x[r].scales[0]);
+        }
+    }
     for (b, codes) in F::codes(s, w).into_iter().enumerate() {
         for r in 0..R {
-            let products = products::<F, S>(s, codes, &x[r], b);
-            let sum = match F::RUN {
-                32 => s.scaled::<true>(sums[r], products, &factors.scales, b),
-                _ => s.scaled::<false>(sums[r], products, &factors.scales, b),
+            let products = match F::CODES {
+                Codes::Wide => s.products::<true>(codes, &x[r].codes[b]),
+                _ => s.products::<false>(codes, &x[r].codes[b]),
             };
-            sums[r] = s.settled(sum);
+            sums[r] = s.settled(s.scaled(sums[r], products, factors, b));
         }
     }
     for r in 0..R {
-        floats[r][0] = s.add_sums(floats[r][0], sums[r], factors.by[r][0]);
-    }
-}
-
-/// Two runs of 32 at a time.
-#[inline(always)]
-fn pairs<F: Format, S: Dot8, const R: usize>(
-    s: S,
-    codes: [S::Bytes; 8],
-    by: &[[f32; 8]; R],
-    x: &[Span; R],
-    floats: &mut [[S::Floats; 2]; R],
-) {
-    for pair in 0..4 {
-        for r in 0..R {
-            let first = products::<F, S>(s, codes[2 * pair], &x[r], 2 * pair);
-            let second = if S::PAIRED && matches!(F::CODES, Codes::Signed(_)) {
-                s.products::<false>(codes[2 * pair + 1], &x[r].codes[2 * pair + 1])
-            } else {
-                products::<F, S>(s, codes[2 * pair + 1], &x[r], 2 * pair + 1)
-            };
-            let sum = &mut floats[r][pair % 2];
-            *sum = match F::CODES {
-                Codes::Wide => s.add_pair::<true>(*sum, [first, second], &by[r], pair),
-                _ => s.add_pair::<false>(*sum, [first, second], &by[r], pair),
-            };
-        }
-    }
-}
-
-/// The products of run `b`.
-#[inline(always)]
-fn products<F: Format, S: Dot8>(s: S, codes: S::Bytes, x: &Span, b: usize) -> S::Products {
-    match F::CODES {
-        Codes::Unsigned(_) => s.products::<false>(codes, &x.codes[b]),
-        Codes::Signed(bits) => s.raised_products(codes, 1 << bits, &x.codes[b], &x.raised[b]),
-        Codes::Wide => s.products::<true>(codes, &x.codes[b]),
+        floats[r][0] = s.add_sums(floats[r][0], sums[r], scales.d[0] * x[r].scales[0]);
     }
 }

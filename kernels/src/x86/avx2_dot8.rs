@@ -4,7 +4,8 @@
 //! ±32767: which never happens here, as the one side is at most 128 and the other at most 127.
 
 use super::avx2::Avx2;
-use crate::int8::dot8::{Dot8, OUTPUTS, Task};
+use super::avx2_places::{BITS, BYTES, SPREAD, transposed};
+use crate::int8::dot8::{Dot8, Heads, OUTPUTS, Task};
 use std::arch::x86_64::*;
 
 /// Calls an intrinsic. The one reason for all of them: a value of type `Avx2` exists only where its detector
@@ -29,6 +30,8 @@ fn load<T: Plain>(from: &T) -> __m256i {
 trait Plain {}
 impl Plain for [u8; 32] {}
 impl Plain for [i8; 32] {}
+impl Plain for [i8; 16] {}
+impl Plain for [i16; 8] {}
 impl Plain for [i16; 16] {}
 impl Plain for [u32; 8] {}
 impl Plain for [[i16; 2]; 8] {}
@@ -40,23 +43,13 @@ fn split<T, const N: usize>(both: &[T]) -> [&[T; N]; 2] {
     [first.first_chunk().expect("N of 2 N"), second.first_chunk().expect("the other N")]
 }
 
-/// Where bytes 2·run and 2·run + 1 of eight 16-bit scales go: one to each half.
-static SPREAD: [[u8; 32]; 4] = {
-    let mut all = [[0; 32]; 4];
-    let mut i = 0;
-    while i < 128 {
-        let (run, byte) = (i / 32, i % 32);
-        all[run][byte] = (4 * run + 2 * (byte / 16) + byte % 2) as u8;
-        i += 1;
-    }
-    all
-};
-
 impl Dot8 for Avx2 {
     type Bytes = __m256i;
     type Products = __m256i;
     type Sums = __m256i;
     type Floats = __m256;
+    type Factors = __m256i;
+    type Eight = __m256;
     type Quads = [__m256i; 2];
     type Runs = [__m256i; 2];
     type Totals = [__m256i; 2];
@@ -75,12 +68,14 @@ impl Dot8 for Avx2 {
     }
 
     #[inline(always)]
-    fn doubled(self, bytes: u64) -> [u8; 16] {
-        let single = avx2!(_mm_cvtsi64_si128(bytes as i64));
-        let double = avx2!(_mm_unpacklo_epi8(single, single));
+    fn by_halves(self, bytes: &[u8; 16]) -> [u8; 16] {
+        // SAFETY: reads the 16 bytes that `bytes` is; needs no alignment.
+        let all = unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) };
+        let places = avx2!(_mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15));
+        let ordered = avx2!(_mm_shuffle_epi8(all, places));
         let mut out = [0; 16];
         // SAFETY: writes the 16 bytes that `out` is; needs no alignment.
-        unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), double) };
+        unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), ordered) };
         out
     }
 
@@ -99,7 +94,7 @@ impl Dot8 for Avx2 {
         let last = avx2!(_mm_and_si128(last, nibbles));
         let bytes = avx2!(_mm_or_si128(first, last));
         let (scales, minima) =
-            (avx2!(_mm_unpacklo_epi8(bytes, bytes)), avx2!(_mm_unpackhi_epi8(bytes, bytes)));
+            (avx2!(_mm_unpacklo_epi64(bytes, bytes)), avx2!(_mm_unpackhi_epi64(bytes, bytes)));
         let mut out = [[0; 16]; 2];
         // SAFETY: writes the 16 bytes that this is; needs no alignment.
         unsafe { _mm_storeu_si128(out[0].as_mut_ptr().cast(), scales) };
@@ -125,6 +120,12 @@ impl Dot8 for Avx2 {
     }
 
     #[inline(always)]
+    fn byte_pairs(self, a: &[u8; 32], b: &[u8; 32]) -> [__m256i; 2] {
+        let ([a, c], [b, d]) = (split::<u8, 16>(a), split::<u8, 16>(b));
+        [both(a, b), both(c, d)]
+    }
+
+    #[inline(always)]
     fn store(self, codes: __m256i, to: &mut [u8; 32]) {
         // SAFETY: writes the 32 bytes that `to` is; needs no alignment.
         unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), codes) }
@@ -141,11 +142,7 @@ impl Dot8 for Avx2 {
 
     #[inline(always)]
     fn nibble_pairs(self, a: &[u8; 16], b: &[u8; 16]) -> [__m256i; 2] {
-        // SAFETY: reads the 16 bytes that `a` is; needs no alignment.
-        let a = unsafe { _mm_loadu_si128(a.as_ptr().cast()) };
-        // SAFETY: reads the 16 bytes that `b` is; needs no alignment.
-        let b = unsafe { _mm_loadu_si128(b.as_ptr().cast()) };
-        let both = avx2!(_mm256_set_m128i(b, a));
+        let both = both(a, b);
         [self.field::<0>(both, 15), self.field::<4>(both, 15)]
     }
 
@@ -153,11 +150,9 @@ impl Dot8 for Avx2 {
     fn bits(self, bits: u32) -> __m256i {
         let all = avx2!(_mm256_set1_epi32(bits as i32));
         // Byte e / 8 of the word to place e, then the bit e % 8 alone.
-        let places: [u8; 32] = const { places() };
-        let masks: [u8; 32] = const { masks() };
-        let spread = avx2!(_mm256_shuffle_epi8(all, load(&places)));
-        let single = avx2!(_mm256_and_si256(spread, load(&masks)));
-        let set = avx2!(_mm256_cmpeq_epi8(single, load(&masks)));
+        let spread = avx2!(_mm256_shuffle_epi8(all, load(&BYTES)));
+        let single = avx2!(_mm256_and_si256(spread, load(&BITS)));
+        let set = avx2!(_mm256_cmpeq_epi8(single, load(&BITS)));
         self.field::<0>(set, 1)
     }
 
@@ -267,36 +262,23 @@ impl Dot8 for Avx2 {
     }
 
     #[inline(always)]
-    fn widened(self, scales: [u8; 16]) -> [i16; 16] {
+    fn factors(self, scales: [u8; 16]) -> __m256i {
         // SAFETY: reads the 16 bytes that `scales` is; needs no alignment.
         let bytes = unsafe { _mm_loadu_si128(scales.as_ptr().cast()) };
-        let wide = avx2!(_mm256_cvtepi8_epi16(bytes));
-        let mut out = [0; 16];
-        // SAFETY: writes the 32 bytes that `out` is; needs no alignment.
-        unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), wide) };
-        out
+        avx2!(_mm256_cvtepi8_epi16(bytes))
     }
 
     #[inline(always)]
-    fn scaled<const SAME: bool>(
-        self,
-        sums: __m256i,
-        products: __m256i,
-        scales: &[i16; 16],
-        run: usize,
-    ) -> __m256i {
-        let scales = if SAME {
-            let pair = u32::from(scales[2 * run] as u16) | u32::from(scales[2 * run + 1] as u16) << 16;
-            avx2!(_mm256_set1_epi32(pair as i32))
-        } else {
-            // SAFETY: reads 16 of the 32 bytes that `scales` is, the upper ones if run / 4 is 1; needs no alignment.
-            let eight = unsafe { _mm_loadu_si128(scales[run / 4 * 8..][..8].as_ptr().cast()) };
-            let eight = avx2!(_mm256_broadcastsi128_si256(eight));
-            // A mask that is known would become two or three shuffles of words.
-            avx2!(_mm256_shuffle_epi8(eight, opaque(load(&SPREAD[run % 4]))))
-        };
+    fn scaled(self, sums: __m256i, products: __m256i, scales: __m256i, run: usize) -> __m256i {
+        let scales = avx2!(_mm256_shuffle_epi8(scales, load(&unknown(&SPREAD)[run])));
         let scaled = avx2!(_mm256_madd_epi16(products, scales));
         avx2!(_mm256_add_epi32(sums, scaled))
+    }
+
+    #[inline(always)]
+    fn lowered(self, scales: __m256i, sums: &[i16; 16], by: i16) -> __m256i {
+        let scales = avx2!(_mm256_mullo_epi16(scales, _mm256_set1_epi16(-by)));
+        avx2!(_mm256_madd_epi16(scales, load(sums)))
     }
 
     #[inline(always)]
@@ -335,7 +317,7 @@ impl Dot8 for Avx2 {
         self,
         floats: __m256,
         [a, b]: [__m256i; 2],
-        by: &[f32; 8],
+        by: __m256,
         pair: usize,
     ) -> __m256 {
         let sums = if WIDE {
@@ -344,10 +326,12 @@ impl Dot8 for Avx2 {
             self.sums(avx2!(_mm256_add_epi16(a, b)))
         };
         let sums = avx2!(_mm256_cvtepi32_ps(sums));
-        let (first, second) = (avx2!(_mm256_set1_ps(by[2 * pair])), avx2!(_mm256_set1_ps(by[2 * pair + 1])));
-        // Two numbers spread over vectors, which costs nothing, unless the compiler takes them for one shuffle of many.
-        let first = avx2!(_mm256_castsi256_ps(opaque(_mm256_castps_si256(first))));
-        let by = avx2!(_mm256_blend_ps::<0b1111_0000>(first, second));
+        let by = match pair {
+            0 => avx2!(_mm256_permute_ps::<0b00_00_00_00>(by)),
+            1 => avx2!(_mm256_permute_ps::<0b01_01_01_01>(by)),
+            2 => avx2!(_mm256_permute_ps::<0b10_10_10_10>(by)),
+            _ => avx2!(_mm256_permute_ps::<0b11_11_11_11>(by)),
+        };
         avx2!(_mm256_fmadd_ps(sums, by, floats))
     }
 
@@ -357,12 +341,70 @@ impl Dot8 for Avx2 {
     }
 
     #[inline(always)]
-    fn multiplied(self, a: &[f32; 8], b: &[f32; 8]) -> [f32; 8] {
-        let products = avx2!(_mm256_mul_ps(load_floats(a), load_floats(b)));
-        let mut out = [0.0; 8];
-        // SAFETY: writes the 32 bytes that `out` is; needs no alignment.
-        unsafe { _mm256_storeu_ps(out.as_mut_ptr(), products) };
-        out
+    fn multiplied(self, a: &[f32; 8], b: &[f32; 8]) -> __m256 {
+        avx2!(_mm256_mul_ps(load_floats(a), load_floats(b)))
+    }
+
+    /// As [`six_bits`](Dot8::six_bits), in halves of a vector.
+    #[inline(always)]
+    fn heads_of_two(self, a: &[u8; 16], b: &[u8; 16]) -> Heads<Avx2> {
+        let all = both(a, b);
+        let first = avx2!(_mm256_shuffle_epi32::<0b10_10_01_01>(all));
+        let first = avx2!(_mm256_srlv_epi32(first, _mm256_setr_epi32(0, 2, 0, 2, 0, 2, 0, 2)));
+        let kept = avx2!(_mm256_set1_epi64x(0x3030_3030_3f3f_3f3f));
+        let first = avx2!(_mm256_and_si256(first, kept));
+        let last = avx2!(_mm256_shuffle_epi32::<0b11_11_11_11>(all));
+        let last = avx2!(_mm256_srlv_epi32(last, _mm256_setr_epi32(0, 0, 0, 4, 0, 0, 0, 4)));
+        let last = avx2!(_mm256_and_si256(last, _mm256_set1_epi64x(0x0f0f_0f0f_0000_0000)));
+        let bytes = avx2!(_mm256_or_si256(first, last));
+        let none = self.no_sums();
+        let (scales, minima) =
+            (avx2!(_mm256_unpacklo_epi8(bytes, none)), avx2!(_mm256_unpackhi_epi8(bytes, none)));
+        // d and m of the one, then of the other; each goes to all places of its half.
+        let (one, other) = (avx2!(_mm256_castsi256_si128(all)), avx2!(_mm256_extracti128_si256::<1>(all)));
+        let four = avx2!(_mm_cvtph_ps(_mm_unpacklo_epi32(one, other)));
+        let four = avx2!(_mm_xor_ps(four, _mm_setr_ps(0.0, -0.0, 0.0, -0.0)));
+        let four = avx2!(_mm256_castps128_ps256(four));
+        let d = avx2!(_mm256_permutevar8x32_ps(four, _mm256_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2)));
+        let m = avx2!(_mm256_permutevar8x32_ps(four, _mm256_setr_epi32(1, 1, 1, 1, 3, 3, 3, 3)));
+        Heads { scales, minima, d, m }
+    }
+
+    #[inline(always)]
+    fn products_of_two(self, [first, second]: [__m256i; 2], x: &[i8; 32]) -> __m256i {
+        let halves = split::<i8, 16>(x);
+        let first = avx2!(_mm256_maddubs_epi16(first, broadcast(halves[0])));
+        let second = avx2!(_mm256_maddubs_epi16(second, broadcast(halves[1])));
+        avx2!(_mm256_add_epi16(first, second))
+    }
+
+    #[inline(always)]
+    fn add_two(
+        self,
+        floats: __m256,
+        sums: __m256i,
+        heads: &Heads<Avx2>,
+        run_sums: &[i16; 8],
+        by: f32,
+    ) -> __m256 {
+        let minima = avx2!(_mm256_madd_epi16(heads.minima, broadcast(run_sums)));
+        let minima = avx2!(_mm256_mul_ps(_mm256_cvtepi32_ps(minima), heads.m));
+        let both = avx2!(_mm256_fmadd_ps(_mm256_cvtepi32_ps(sums), heads.d, minima));
+        avx2!(_mm256_fmadd_ps(both, _mm256_set1_ps(by), floats))
+    }
+
+    #[inline(always)]
+    fn totals_of_two(self, floats: __m256) -> [f32; 2] {
+        let upper = avx2!(_mm256_permute_ps::<0b11_10_11_10>(floats));
+        let two = avx2!(_mm256_add_ps(floats, upper));
+        let second = avx2!(_mm256_permute_ps::<0b01_01_01_01>(two));
+        let one = avx2!(_mm256_add_ps(two, second));
+        [avx2!(_mm256_cvtss_f32(one)), avx2!(_mm_cvtss_f32(_mm256_extractf128_ps::<1>(one)))]
+    }
+
+    #[inline(always)]
+    fn prefetch(self, from: *const u8) {
+        avx2!(_mm_prefetch::<_MM_HINT_T0>(from.cast()));
     }
 
     #[inline(always)]
@@ -499,31 +541,6 @@ impl Dot8 for Avx2 {
     }
 }
 
-/// The 8 × 8 words of eight vectors, rows for columns.
-#[inline(always)]
-fn transposed(rows: [__m256i; 8]) -> [__m256i; 8] {
-    let [a, b, c, d, e, f, g, h] = rows;
-    // Words of two neighbouring rows, then of four, in both halves; then the halves of all eight.
-    let (ab, ab2) = (avx2!(_mm256_unpacklo_epi32(a, b)), avx2!(_mm256_unpackhi_epi32(a, b)));
-    let (cd, cd2) = (avx2!(_mm256_unpacklo_epi32(c, d)), avx2!(_mm256_unpackhi_epi32(c, d)));
-    let (ef, ef2) = (avx2!(_mm256_unpacklo_epi32(e, f)), avx2!(_mm256_unpackhi_epi32(e, f)));
-    let (gh, gh2) = (avx2!(_mm256_unpacklo_epi32(g, h)), avx2!(_mm256_unpackhi_epi32(g, h)));
-    let (abcd, abcd1) = (avx2!(_mm256_unpacklo_epi64(ab, cd)), avx2!(_mm256_unpackhi_epi64(ab, cd)));
-    let (abcd2, abcd3) = (avx2!(_mm256_unpacklo_epi64(ab2, cd2)), avx2!(_mm256_unpackhi_epi64(ab2, cd2)));
-    let (efgh, efgh1) = (avx2!(_mm256_unpacklo_epi64(ef, gh)), avx2!(_mm256_unpackhi_epi64(ef, gh)));
-    let (efgh2, efgh3) = (avx2!(_mm256_unpacklo_epi64(ef2, gh2)), avx2!(_mm256_unpackhi_epi64(ef2, gh2)));
-    [
-        avx2!(_mm256_permute2x128_si256::<0x20>(abcd, efgh)),
-        avx2!(_mm256_permute2x128_si256::<0x20>(abcd1, efgh1)),
-        avx2!(_mm256_permute2x128_si256::<0x20>(abcd2, efgh2)),
-        avx2!(_mm256_permute2x128_si256::<0x20>(abcd3, efgh3)),
-        avx2!(_mm256_permute2x128_si256::<0x31>(abcd, efgh)),
-        avx2!(_mm256_permute2x128_si256::<0x31>(abcd1, efgh1)),
-        avx2!(_mm256_permute2x128_si256::<0x31>(abcd2, efgh2)),
-        avx2!(_mm256_permute2x128_si256::<0x31>(abcd3, efgh3)),
-    ]
-}
-
 /// Products of signed bytes, neighbours added: of the codes' magnitudes with activations that have taken over their
 /// signs.
 #[inline(always)]
@@ -540,6 +557,36 @@ fn load_floats(from: &[f32; 8]) -> __m256 {
     unsafe { _mm256_loadu_ps(from.as_ptr()) }
 }
 
+/// Sixteen bytes, and sixteen others.
+#[inline(always)]
+fn both(a: &[u8; 16], b: &[u8; 16]) -> __m256i {
+    // SAFETY: reads the 16 bytes that `a` is; needs no alignment.
+    let a = unsafe { _mm_loadu_si128(a.as_ptr().cast()) };
+    // SAFETY: reads the 16 bytes that `b` is; needs no alignment.
+    let b = unsafe { _mm_loadu_si128(b.as_ptr().cast()) };
+    avx2!(_mm256_set_m128i(b, a))
+}
+
+/// Sixteen bytes in both halves.
+#[inline(always)]
+fn broadcast<T: Plain>(from: &T) -> __m256i {
+    const { assert!(size_of::<T>() == 16) };
+    // SAFETY: reads the 16 bytes that `from` is, all of them initialised; needs no alignment.
+    let half = unsafe { _mm_loadu_si128(std::ptr::from_ref(from).cast()) };
+    avx2!(_mm256_broadcastsi128_si256(half))
+}
+
+/// The same masks, of which the compiler does not know what they do: it would make two or three shuffles of one.
+#[inline(always)]
+#[allow(clippy::pointers_in_nomem_asm_block)] // nothing is read through it, nor written
+fn unknown<T>(masks: &'static T) -> &'static T {
+    let mut at = std::ptr::from_ref(masks);
+    // SAFETY: no instruction at all.
+    unsafe { std::arch::asm!("/* {0} */", inout(reg) at, options(pure, nomem, nostack, preserves_flags)) };
+    // SAFETY: still the address of what lives forever and never changes.
+    unsafe { &*at }
+}
+
 /// The same value, of which the compiler no longer knows where it comes from.
 #[inline]
 #[target_feature(enable = "avx2")]
@@ -547,24 +594,4 @@ fn opaque(mut value: __m256i) -> __m256i {
     // SAFETY: no instruction at all.
     unsafe { std::arch::asm!("/* {0} */", inout(ymm_reg) value, options(nomem, nostack, preserves_flags)) };
     value
-}
-
-const fn places() -> [u8; 32] {
-    let mut all = [0; 32];
-    let mut e = 0;
-    while e < 32 {
-        all[e] = (e / 8) as u8;
-        e += 1;
-    }
-    all
-}
-
-const fn masks() -> [u8; 32] {
-    let mut all = [0; 32];
-    let mut e = 0;
-    while e < 32 {
-        all[e] = 1 << (e % 8);
-        e += 1;
-    }
-    all
 }

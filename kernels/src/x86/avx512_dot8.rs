@@ -55,6 +55,15 @@ fn load_floats(from: &[f32; OUTPUTS]) -> __m512 {
     unsafe { _mm512_loadu_ps(from.as_ptr()) }
 }
 
+/// Sixteen numbers, in memory.
+#[inline(always)]
+fn stored(numbers: __m256i) -> [i16; 16] {
+    let mut out = [0; 16];
+    // SAFETY: writes the 32 bytes that `out` is; needs no alignment. Callers have a proof of AVX-512.
+    unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), numbers) };
+    out
+}
+
 /// The methods that take codes out of blocks are those of AVX2.
 macro_rules! as_avx2 {
     ($(fn $name:ident($($arg:ident: $type:ty),*) -> $out:ty;)*) => {
@@ -72,6 +81,8 @@ impl Dot8 for Vnni {
     type Products = __m256i;
     type Sums = __m256i;
     type Floats = __m256;
+    type Factors = [i16; 16];
+    type Eight = [f32; 8];
     type Quads = __m512i;
     type Runs = __m512i;
     type Totals = __m512i;
@@ -89,7 +100,7 @@ impl Dot8 for Vnni {
     }
 
     as_avx2! {
-        fn doubled(bytes: u64) -> [u8; 16];
+        fn by_halves(bytes: &[u8; 16]) -> [u8; 16];
         fn six_bits(bytes: &[u8; 16]) -> [[u8; 16]; 2];
         fn halves(bits: [u16; 8]) -> [f32; 8];
         fn greatest(x: &[f32; 32]) -> u32;
@@ -101,13 +112,12 @@ impl Dot8 for Vnni {
         fn bits(bits: u32) -> __m256i;
         fn offset(bytes: __m256i, by: i8) -> __m256i;
         fn lookup(table: &[i8; 16], codes: __m256i) -> __m256i;
-        fn widened(scales: [u8; 16]) -> [i16; 16];
         fn minima(minima: [u8; 16], sums: &[i16; 16]) -> __m256i;
         fn no_sums() -> __m256i;
         fn no_floats() -> __m256;
         fn add_sums(floats: __m256, sums: __m256i, by: f32) -> __m256;
         fn add_products(floats: __m256, a: &[f32; 8], b: &[f32; 8]) -> __m256;
-        fn multiplied(a: &[f32; 8], b: &[f32; 8]) -> [f32; 8];
+        fn prefetch(from: *const u8) -> ();
         fn join_floats(a: __m256, b: __m256) -> __m256;
         fn total(floats: __m256) -> f32;
     }
@@ -143,18 +153,46 @@ impl Dot8 for Vnni {
     }
 
     #[inline(always)]
-    fn scaled<const SAME: bool>(
-        self,
-        sums: __m256i,
-        products: __m256i,
-        scales: &[i16; 16],
-        run: usize,
-    ) -> __m256i {
-        let (first, second) = (i32::from(scales[2 * run]), i32::from(scales[2 * run + 1]));
+    fn scaled(self, sums: __m256i, products: __m256i, scales: [i16; 16], run: usize) -> __m256i {
+        let (first, second) = (i32::from(scales[run]), i32::from(scales[run + 8]));
         let (first, second) = (vnni!(_mm256_set1_epi32(first)), vnni!(_mm256_set1_epi32(second)));
         let scales = vnni!(_mm256_blend_epi32::<0b1111_0000>(first, second));
         let scaled = vnni!(_mm256_mullo_epi32(products, scales));
         vnni!(_mm256_add_epi32(sums, scaled))
+    }
+
+    /// From memory, from where a single number is spread over a vector at no cost.
+    #[inline(always)]
+    fn factors(self, scales: [u8; 16]) -> [i16; 16] {
+        stored(self.0.factors(scales))
+    }
+
+    #[inline(always)]
+    fn lowered(self, scales: [i16; 16], sums: &[i16; 16], by: i16) -> __m256i {
+        // SAFETY: reads the 32 bytes that `scales` is; needs no alignment.
+        let scales = unsafe { _mm256_loadu_si256(scales.as_ptr().cast()) };
+        self.0.lowered(scales, sums, by)
+    }
+
+    #[inline(always)]
+    fn add_pair<const WIDE: bool>(
+        self,
+        floats: __m256,
+        [first, second]: [__m256i; 2],
+        by: [f32; 8],
+        pair: usize,
+    ) -> __m256 {
+        let floats = self.add_sums(floats, first, by[pair]);
+        self.add_sums(floats, second, by[pair + 4])
+    }
+
+    #[inline(always)]
+    fn multiplied(self, a: &[f32; 8], b: &[f32; 8]) -> [f32; 8] {
+        let products = self.0.multiplied(a, b);
+        let mut out = [0.0; 8];
+        // SAFETY: writes the 32 bytes that `out` is; needs no alignment.
+        unsafe { _mm256_storeu_ps(out.as_mut_ptr(), products) };
+        out
     }
 
     #[inline(always)]

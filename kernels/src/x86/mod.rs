@@ -4,6 +4,8 @@ pub(crate) mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx2_dot8;
 pub(crate) mod avx2_int8;
+#[cfg(target_arch = "x86_64")]
+mod avx2_places;
 pub(crate) mod avx512;
 #[cfg(target_arch = "x86_64")]
 mod avx512_dot8;

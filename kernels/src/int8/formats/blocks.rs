@@ -11,13 +11,13 @@ fn halves<S: Dot8>(s: S, span: &[u8], block: usize, from: usize) -> [f32; 8] {
     s.halves(eight!(b => u16_at(span, b * block + from)))
 }
 
-/// The nibbles of eight blocks, in pairs: see [`Format::PAIRED`].
+/// The nibbles of eight blocks, in pairs.
 #[inline(always)]
 fn nibbles<S: Dot8>(s: S, span: &[u8], block: usize, from: usize) -> [S::Bytes; 8] {
-    let [a, b] = s.nibble_pairs(at(span, from), at(span, from + block));
-    let [c, d] = s.nibble_pairs(at(span, from + 2 * block), at(span, from + 3 * block));
-    let [e, f] = s.nibble_pairs(at(span, from + 4 * block), at(span, from + 5 * block));
-    let [g, h] = s.nibble_pairs(at(span, from + 6 * block), at(span, from + 7 * block));
+    let [a, e] = s.nibble_pairs(at(span, from), at(span, from + 4 * block));
+    let [b, f] = s.nibble_pairs(at(span, from + block), at(span, from + 5 * block));
+    let [c, g] = s.nibble_pairs(at(span, from + 2 * block), at(span, from + 6 * block));
+    let [d, h] = s.nibble_pairs(at(span, from + 3 * block), at(span, from + 7 * block));
     [a, b, c, d, e, f, g, h]
 }
 
@@ -26,11 +26,11 @@ fn nibbles<S: Dot8>(s: S, span: &[u8], block: usize, from: usize) -> [S::Bytes; 
 fn five_bits<S: Dot8>(s: S, span: &[u8], block: usize, from: usize) -> [S::Bytes; 8] {
     let low = nibbles(s, span, block, from + 4);
     eight!(i => {
-        let a = u32_at(span, from + i / 2 * 2 * block);
-        let b = u32_at(span, from + (i / 2 * 2 + 1) * block);
+        let a = u32_at(span, from + i % 4 * block);
+        let b = u32_at(span, from + (i % 4 + 4) * block);
         let bits = if !S::PAIRED {
-            [a, b][i % 2]
-        } else if i.is_multiple_of(2) { a & 0xffff | b << 16 } else { a >> 16 | b & 0xffff_0000 };
+            [a, b][i / 4]
+        } else if i < 4 { a & 0xffff | b << 16 } else { a >> 16 | b & 0xffff_0000 };
         s.join::<4>(low[i], s.bits(bits))
     })
 }
@@ -49,7 +49,11 @@ impl Format for Q8_0 {
 
     #[inline(always)]
     fn codes<S: Dot8>(s: S, span: &[u8]) -> [S::Bytes; 8] {
-        eight!(b => s.load(at(span, 34 * b + 2)))
+        let [a, e] = s.byte_pairs(at(span, 2), at(span, 4 * 34 + 2));
+        let [b, f] = s.byte_pairs(at(span, 34 + 2), at(span, 5 * 34 + 2));
+        let [c, g] = s.byte_pairs(at(span, 2 * 34 + 2), at(span, 6 * 34 + 2));
+        let [d, h] = s.byte_pairs(at(span, 3 * 34 + 2), at(span, 7 * 34 + 2));
+        [a, b, c, d, e, f, g, h]
     }
 
     #[inline(always)]
@@ -64,7 +68,6 @@ impl Format for Q4_0 {
     const BYTES: usize = 8 * 18;
     const GRAIN: Grain = Grain::Fine;
     const CODES: Codes = Codes::Signed(3);
-    const PAIRED: bool = true;
 
     #[inline(always)]
     fn codes<S: Dot8>(s: S, span: &[u8]) -> [S::Bytes; 8] {
@@ -83,7 +86,6 @@ impl Format for Q4_1 {
     const BYTES: usize = 8 * 20;
     const GRAIN: Grain = Grain::Fine;
     const CODES: Codes = Codes::Unsigned(15);
-    const PAIRED: bool = true;
     const MINIMA: bool = true;
 
     #[inline(always)]
@@ -103,7 +105,6 @@ impl Format for Q5_0 {
     const BYTES: usize = 8 * 22;
     const GRAIN: Grain = Grain::Fine;
     const CODES: Codes = Codes::Signed(4);
-    const PAIRED: bool = true;
 
     #[inline(always)]
     fn codes<S: Dot8>(s: S, span: &[u8]) -> [S::Bytes; 8] {
@@ -122,7 +123,6 @@ impl Format for Q5_1 {
     const BYTES: usize = 8 * 24;
     const GRAIN: Grain = Grain::Fine;
     const CODES: Codes = Codes::Unsigned(31);
-    const PAIRED: bool = true;
     const MINIMA: bool = true;
 
     #[inline(always)]
@@ -142,7 +142,6 @@ impl Format for Iq4Nl {
     const BYTES: usize = 8 * 18;
     const GRAIN: Grain = Grain::Fine;
     const CODES: Codes = Codes::Wide;
-    const PAIRED: bool = true;
 
     #[inline(always)]
     fn codes<S: Dot8>(s: S, span: &[u8]) -> [S::Bytes; 8] {
@@ -172,7 +171,6 @@ impl Format for Mxfp4 {
     const BYTES: usize = 8 * 17;
     const GRAIN: Grain = Grain::Fine;
     const CODES: Codes = Codes::Signed(4);
-    const PAIRED: bool = true;
 
     #[inline(always)]
     fn codes<S: Dot8>(s: S, span: &[u8]) -> [S::Bytes; 8] {

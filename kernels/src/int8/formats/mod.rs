@@ -30,7 +30,7 @@ pub(super) use blocks::{Iq4Nl, Mxfp4, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
 pub(super) use supers::{Iq4Xs, Q2K, Q3K, Q4K, Q5K, Q6K};
 
 use super::activations::Grain;
-use super::dot8::Dot8;
+use super::dot8::{Dot8, Heads};
 
 /// An element type whose codes are small integers. Everything comes in spans of 256 elements: a super-block, or
 /// eight blocks of 32.
@@ -47,14 +47,25 @@ pub(super) trait Format: 'static {
     /// Whether something is added to what the codes make.
     const MINIMA: bool = false;
 
-    /// Whether the codes come in pairs of runs, in the order of [`Dot8::PAIRED`], as nibbles lie in two neighbouring
-    /// blocks. Fine grain only.
-    const PAIRED: bool = false;
-
-    /// The codes, in the order of the elements, but for [`PAIRED`](Self::PAIRED).
+    /// The codes, in the order of the elements; with fine grain, runs `i` and `i + 4` together, in the order of
+    /// [`Dot8::PAIRED`].
     fn codes<S: Dot8>(s: S, span: &[u8]) -> [S::Bytes; 8];
     /// What they are multiplied by.
     fn scales<S: Dot8>(s: S, span: &[u8]) -> Scales;
+
+    /// Whether two rows can be taken together, where [`Dot8::PAIRED`]: then the functions below are there, and they are
+    /// the way for few rows of activations.
+    const TWOS: bool = false;
+    /// Of each run, the first halves of both rows, and the second halves.
+    #[inline(always)]
+    fn codes_of_two<S: Dot8>(_s: S, _a: &[u8], _b: &[u8]) -> [[S::Bytes; 2]; 8] {
+        unreachable!("only with TWOS")
+    }
+    /// What they are multiplied by.
+    #[inline(always)]
+    fn heads<S: Dot8>(_s: S, _a: &[u8], _b: &[u8]) -> Heads<S> {
+        unreachable!("only with TWOS")
+    }
 }
 
 /// Range of codes.
@@ -83,9 +94,10 @@ impl Codes {
 
 /// Scales and minima of a span. An element is `code · scale + minimum`.
 pub(super) struct Scales {
-    /// Coarse grain: integer scale of each 16 elements, a signed byte.
+    /// Coarse grain: integer scale of each 16 elements, a signed byte. The first halves of all runs of 32 come first,
+    /// then their second halves.
     pub scales: [u8; 16],
-    /// Coarse grain: integer minimum of each 16 elements.
+    /// Coarse grain: integer minimum of each 16 elements, in the same order.
     pub minima: [u8; 16],
     /// Fine grain: scale of each 32 elements. Coarse: what all integer scales are multiplied by, in the first place.
     pub d: [f32; 8],

@@ -2,7 +2,7 @@
 
 use super::{Codes, Format, Scales, at, u16_at, u32_at};
 use crate::int8::activations::Grain;
-use crate::int8::dot8::Dot8;
+use crate::int8::dot8::{Dot8, Heads, twice};
 use scantling_core::quant::codebooks::IQ4;
 
 /// The same byte in all places.
@@ -28,10 +28,19 @@ fn nibble_runs<S: Dot8>(s: S, bytes: &[u8; 128]) -> [S::Bytes; 8] {
     })
 }
 
+/// The same of two rows, half by half: low nibbles and high nibbles in turn.
+#[inline(always)]
+fn nibble_runs_of_two<S: Dot8>(s: S, a: &[u8; 128], b: &[u8; 128]) -> [[S::Bytes; 2]; 8] {
+    let halves: [[[S::Bytes; 2]; 2]; 8] = eight!(r => {
+        let from = r / 2 * 32;
+        [s.nibble_pairs(at(a, from), at(b, from)), s.nibble_pairs(at(a, from + 16), at(b, from + 16))]
+    });
+    eight!(r => [halves[r][0][r % 2], halves[r][1][r % 2]])
+}
+
 /// Bit `k` of 32 bytes is for elements `32k..32k + 32`.
 #[inline(always)]
-fn bit_planes<S: Dot8>(s: S, bytes: &[u8; 32]) -> [S::Bytes; 8] {
-    let all = s.load(bytes);
+fn bit_planes<S: Dot8>(s: S, all: S::Bytes) -> [S::Bytes; 8] {
     [
         s.field::<0>(all, 1),
         s.field::<1>(all, 1),
@@ -84,6 +93,18 @@ impl Format for Q4K {
     fn scales<S: Dot8>(s: S, span: &[u8]) -> Scales {
         head(s, span)
     }
+
+    const TWOS: bool = true;
+
+    #[inline(always)]
+    fn codes_of_two<S: Dot8>(s: S, a: &[u8], b: &[u8]) -> [[S::Bytes; 2]; 8] {
+        nibble_runs_of_two(s, at(a, 16), at(b, 16))
+    }
+
+    #[inline(always)]
+    fn heads<S: Dot8>(s: S, a: &[u8], b: &[u8]) -> Heads<S> {
+        s.heads_of_two(at(a, 0), at(b, 0))
+    }
 }
 
 pub(crate) struct Q5K;
@@ -96,13 +117,28 @@ impl Format for Q5K {
 
     #[inline(always)]
     fn codes<S: Dot8>(s: S, span: &[u8]) -> [S::Bytes; 8] {
-        let (low, high) = (nibble_runs(s, at(span, 48)), bit_planes(s, at(span, 16)));
+        let (low, high) = (nibble_runs(s, at(span, 48)), bit_planes(s, s.load(at(span, 16))));
         eight!(r => s.join::<4>(low[r], high[r]))
     }
 
     #[inline(always)]
     fn scales<S: Dot8>(s: S, span: &[u8]) -> Scales {
         head(s, span)
+    }
+
+    const TWOS: bool = true;
+
+    #[inline(always)]
+    fn codes_of_two<S: Dot8>(s: S, a: &[u8], b: &[u8]) -> [[S::Bytes; 2]; 8] {
+        let low = nibble_runs_of_two(s, at(a, 48), at(b, 48));
+        let [high_a, high_b] = s.byte_pairs(at(a, 16), at(b, 16));
+        let (first, second) = (bit_planes(s, high_a), bit_planes(s, high_b));
+        eight!(r => [s.join::<4>(low[r][0], first[r]), s.join::<4>(low[r][1], second[r])])
+    }
+
+    #[inline(always)]
+    fn heads<S: Dot8>(s: S, a: &[u8], b: &[u8]) -> Heads<S> {
+        s.heads_of_two(at(a, 0), at(b, 0))
     }
 }
 
@@ -126,7 +162,7 @@ impl Format for Q6K {
 
     #[inline(always)]
     fn scales<S: Dot8>(s: S, span: &[u8]) -> Scales {
-        Scales::coarse(s, *at(span, 192), [0; 16], u16_at(span, 208), 0)
+        Scales::coarse(s, s.by_halves(at(span, 192)), [0; 16], u16_at(span, 208), 0)
     }
 }
 
@@ -140,7 +176,7 @@ impl Format for Q3K {
 
     #[inline(always)]
     fn codes<S: Dot8>(s: S, span: &[u8]) -> [S::Bytes; 8] {
-        let (low, high) = (two_bit_planes(s, at(span, 32)), bit_planes(s, at(span, 0)));
+        let (low, high) = (two_bit_planes(s, at(span, 32)), bit_planes(s, s.load(at(span, 0))));
         eight!(r => s.join::<2>(low[r], high[r]))
     }
 
@@ -152,7 +188,7 @@ impl Format for Q3K {
         let planes = [planes | planes << 30, planes >> 4 | planes << 26];
         let four = |nibbles: u64, planes: u64| nibbles & bytes(15) | (planes & bytes(3)) << 4;
         let scales = words(less_32(four(nibbles, planes[0])), less_32(four(nibbles >> 4, planes[1])));
-        Scales::coarse(s, scales, [0; 16], u16_at(span, 108), 0)
+        Scales::coarse(s, s.by_halves(&scales), [0; 16], u16_at(span, 108), 0)
     }
 }
 
@@ -175,7 +211,7 @@ impl Format for Q2K {
         let (a, b) = (u64::from_le_bytes(*at(span, 0)), u64::from_le_bytes(*at(span, 8)));
         let scales = words(a & bytes(15), b & bytes(15));
         let minima = words(a >> 4 & bytes(15), b >> 4 & bytes(15));
-        Scales::coarse(s, scales, minima, u16_at(span, 80), u16_at(span, 82))
+        Scales::coarse(s, s.by_halves(&scales), s.by_halves(&minima), u16_at(span, 80), u16_at(span, 82))
     }
 }
 
@@ -203,6 +239,6 @@ impl Format for Iq4Xs {
         high = (high | high << 12) & 0x000f_000f_000f_000f;
         high = (high | high << 6) & bytes(3);
         let scales = less_32(low | high << 4);
-        Scales::coarse(s, s.doubled(scales), [0; 16], u16_at(span, 0), 0)
+        Scales::coarse(s, twice(scales), [0; 16], u16_at(span, 0), 0)
     }
 }
