@@ -4,6 +4,7 @@
 //! - What a model expects: [`architecture`], [`table`], [`axis`], [`decoder`].
 //! - What computes: [`kernel`], [`ops`], [`matrix`]; how far it may be off: [`tolerance`]; on what: [`machine`],
 //!   [`paging`], [`parallel`].
+//! - Text and ids, with the feature `tokenizer`: the module of that name.
 //! - What plugs in: [`registry`]; how a path is opened: [`open`]; why not: [`error`], [`finding`], [`foreign`].
 
 #![deny(unsafe_code)]
@@ -35,6 +36,8 @@ pub mod registry;
 pub mod report;
 pub mod source;
 pub mod table;
+#[cfg(feature = "tokenizer")]
+pub mod tokenizer;
 pub mod tolerance;
 pub mod vocabulary_names;
 
