@@ -1,8 +1,10 @@
 //! The arguments: definitions and help texts, nothing else.
 
 mod kernels;
+mod tokens;
 
 pub use kernels::*;
+pub use tokens::*;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -62,6 +64,10 @@ pub enum Command {
         #[command(subcommand)]
         command: KernelsCommand,
     },
+    /// Show a text as the model's tokens: ids, pieces, and the bytes they stand for
+    Tokenize(TokenizeArgs),
+    /// Show the text of ids
+    Detokenize(DetokenizeArgs),
     /// Explain a finding by its code; without a code, list them all
     Explain(ExplainArgs),
     /// Print a completion script for a shell

@@ -7,6 +7,7 @@ mod inspect;
 mod kernels;
 mod man;
 mod plugins;
+mod tokens;
 
 use crate::args::{Cli, Command, KernelsCommand, LookArgs, OverrideArgs};
 use crate::render::{code_of, text};
@@ -52,6 +53,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
 /// The model that an error is about, where a command takes one and leaves its errors to be told here.
 fn model_of(command: &Command) -> String {
     let model = match command {
+        Command::Tokenize(args) => Some(args.model.as_path()),
+        Command::Detokenize(args) => Some(args.model.as_path()),
         Command::Kernels { command: KernelsCommand::Check(args) } => args.model.as_deref(),
         Command::Kernels { command: KernelsCommand::Bench(args) } => args.model.as_deref(),
         _ => None,
@@ -65,6 +68,8 @@ fn dispatch(cli: &Cli, screen: &mut Screen<'_>) -> Result<u8> {
         Command::Check(args) => check::run(&Registry::linked()?, args, &cli.look, screen),
         Command::Plugins(args) => plugins::run(&Registry::linked()?, args, screen),
         Command::Kernels { command } => kernels::run(&Registry::linked()?, command, screen),
+        Command::Tokenize(args) => tokens::tokenize(&Registry::linked()?, args, screen),
+        Command::Detokenize(args) => tokens::detokenize(&Registry::linked()?, args, screen),
         Command::Explain(args) => explain::run(&Registry::linked()?, args, screen),
         Command::Completions { shell } => completions::run(*shell, screen),
         Command::Man { command } => man::run(command.as_deref(), screen),

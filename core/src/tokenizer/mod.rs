@@ -31,6 +31,9 @@ mod pre;
 mod special;
 mod stream;
 
+#[cfg(test)]
+mod tests;
+
 pub use chat::{ChatTemplate, Message};
 pub use special::SpecialIds;
 pub use stream::Stream;

@@ -6,6 +6,7 @@ mod emitter;
 pub mod kernel_check;
 pub mod kernels;
 mod parts;
+pub mod tokens;
 
 pub use emitter::Emitter;
 

@@ -11,6 +11,7 @@ mod listing;
 mod metadata;
 pub mod table;
 mod tensors;
+pub mod tokens;
 mod verdict;
 
 pub use errors::error;
