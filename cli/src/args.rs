@@ -5,6 +5,9 @@ mod run;
 
 pub use kernels::*;
 pub use run::*;
+mod tokens;
+
+pub use tokens::*;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -66,6 +69,10 @@ pub enum Command {
         #[command(subcommand)]
         command: KernelsCommand,
     },
+    /// Show a text as the model's tokens: ids, pieces, and the bytes they stand for
+    Tokenize(TokenizeArgs),
+    /// Show the text of ids
+    Detokenize(DetokenizeArgs),
     /// Explain a finding by its code; without a code, list them all
     Explain(ExplainArgs),
     /// Print a completion script for a shell

@@ -6,6 +6,7 @@
 //!   [`paging`], [`parallel`].
 //! - What runs: [`model`] (opened and fed), [`pass`] (one forward pass), [`weights`], [`cache`], [`rope`],
 //!   [`sample`].
+//! - Text and ids, with the feature `tokenizer`: the module of that name.
 //! - What plugs in: [`registry`]; how a path is opened: [`open`]; why not: [`error`], [`finding`], [`foreign`].
 
 #![deny(unsafe_code)]
@@ -42,6 +43,8 @@ pub mod rope;
 pub mod sample;
 pub mod source;
 pub mod table;
+#[cfg(feature = "tokenizer")]
+pub mod tokenizer;
 pub mod tolerance;
 pub mod vocabulary_names;
 pub mod weights;

@@ -8,6 +8,7 @@ mod inspect;
 mod kernels;
 mod man;
 mod plugins;
+mod tokens;
 
 use crate::args::{Cli, Command, KernelsCommand, LookArgs, OverrideArgs};
 use crate::render::{code_of, text};
@@ -54,6 +55,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
 fn model_of(command: &Command) -> String {
     let model = match command {
         Command::Bench(args) => Some(args.model.as_path()),
+        Command::Tokenize(args) => Some(args.model.as_path()),
+        Command::Detokenize(args) => Some(args.model.as_path()),
         Command::Kernels { command: KernelsCommand::Check(args) } => args.model.as_deref(),
         Command::Kernels { command: KernelsCommand::Bench(args) } => args.model.as_deref(),
         _ => None,
@@ -68,6 +71,8 @@ fn dispatch(cli: &Cli, screen: &mut Screen<'_>) -> Result<u8> {
         Command::Plugins(args) => plugins::run(&Registry::linked()?, args, screen),
         Command::Bench(args) => bench::run(&Registry::linked()?, args, &cli.look, screen),
         Command::Kernels { command } => kernels::run(&Registry::linked()?, command, &cli.look, screen),
+        Command::Tokenize(args) => tokens::tokenize(&Registry::linked()?, args, screen),
+        Command::Detokenize(args) => tokens::detokenize(&Registry::linked()?, args, screen),
         Command::Explain(args) => explain::run(&Registry::linked()?, args, screen),
         Command::Completions { shell } => completions::run(*shell, screen),
         Command::Man { command } => man::run(command.as_deref(), screen),

@@ -9,6 +9,11 @@ mod tables;
 mod ties;
 mod tokenizer;
 
+#[cfg(feature = "tokenizer")]
+pub(crate) use tokenizer::{
+    MAX_TOKENIZER_BYTES, TOKENIZER_FILE, TOKENIZER_ID, TOKENIZER_LIST, TOKENIZER_MERGE, TOKENIZER_MODEL,
+};
+
 use crate::architecture::{Architecture, ArchitecturePlugin};
 use crate::bundle::File;
 use crate::codes;

@@ -53,7 +53,7 @@ codes! {
 const MOST_IDS: usize = 1024;
 
 /// A tokenizer.json is at most some tens of megabytes.
-const MAX_TOKENIZER_BYTES: u64 = 256 * 1024 * 1024;
+pub(crate) const MAX_TOKENIZER_BYTES: u64 = 256 * 1024 * 1024;
 
 /// What a glance tells of the vocabulary, without reading its lists.
 pub(super) fn glance(source: &dyn WeightSource) -> Option<Vocabulary> {

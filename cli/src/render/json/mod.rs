@@ -7,6 +7,7 @@ pub mod kernel_check;
 pub mod kernels;
 mod parts;
 pub mod runs;
+pub mod tokens;
 
 pub use emitter::Emitter;
 

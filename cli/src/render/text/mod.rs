@@ -12,6 +12,7 @@ mod metadata;
 pub mod runs;
 pub mod table;
 mod tensors;
+pub mod tokens;
 mod verdict;
 
 pub use errors::error;

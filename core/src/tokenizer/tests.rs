@@ -1,0 +1,151 @@
+//! Vocabularies and templates that mean harm: an error in words, or the right result.
+
+use super::*;
+use crate::metadata::{Entry, Items, Metadata, Value};
+use chat::Message;
+use std::sync::Arc;
+
+fn texts(texts: &[&str]) -> Value {
+    let values = texts.iter().map(|t| Value::Text((*t).to_owned())).collect();
+    Value::List(Arc::new(Items { kind: "string", values }))
+}
+
+fn scores(scores: &[f64]) -> Value {
+    Value::List(Arc::new(Items { kind: "f32", values: scores.iter().map(|&x| Value::Float(x)).collect() }))
+}
+
+fn bytes(bytes: &[u8]) -> Value {
+    let values = bytes.iter().map(|&b| Value::Unsigned(b.into())).collect();
+    Value::List(Arc::new(Items { kind: "u8", values }))
+}
+
+fn metadata(entries: Vec<(&str, Value)>) -> Metadata {
+    let mut made = Metadata::default();
+    for (key, value) in entries {
+        let key = format!("tokenizer.ggml.{key}");
+        made.push(Entry { key, kind: value.kind().to_owned(), value, at: None }).unwrap();
+    }
+    made
+}
+
+fn built(entries: Vec<(&str, Value)>) -> Result<Tokenizer> {
+    Tokenizer::of_lists(&Lists { file: "x.gguf", metadata: &metadata(entries) })
+}
+
+fn text(text: &str) -> Value {
+    Value::Text(text.to_owned())
+}
+
+fn bpe(tokens: &[&str], merges: &[&str], more: Vec<(&'static str, Value)>) -> Result<Tokenizer> {
+    let mut all = vec![("model", text("gpt2")), ("pre", text("gpt-2"))];
+    all.extend([("tokens", texts(tokens)), ("merges", texts(merges))]);
+    all.extend(more);
+    built(all)
+}
+
+#[track_caller]
+fn refused(made: Result<Tokenizer>, words: &str) {
+    let error = made.map(|_| ()).expect_err("it was taken").to_string();
+    assert!(error.contains(words), "{error}");
+}
+
+#[test]
+fn faulty_lists_are_refused_by_their_key() {
+    let made = bpe(&["a", "b", "ab"], &["a b"], vec![]).unwrap();
+    assert_eq!(made.ids("abba", Reading::PROMPT).unwrap(), [2, 1, 0]);
+    refused(bpe(&["a", "b", "a"], &[], vec![]), "tokens 0 and 2 are the same");
+    refused(bpe(&["a", "b"], &["a b"], vec![]), "\"ab\", which is no token");
+    refused(bpe(&["a", "b"], &["a ccccccccccccccc"], vec![]), "which is no token");
+    refused(bpe(&["a", "b"], &["ab"], vec![]), "tokenizer.ggml.merges");
+    refused(bpe(&["a", "b"], &["", " "], vec![]), "tokenizer.ggml.merges");
+    refused(bpe(&[], &[], vec![]), "holds no token");
+    refused(bpe(&["a"], &[], vec![("bos_token_id", Value::Unsigned(1))]), "tokenizer.ggml.bos_token_id");
+    refused(bpe(&["a"], &[], vec![("add_bos_token", Value::Bool(true))]), "add_bos_token is true");
+    refused(bpe(&["a"], &[], vec![("add_bos_token", Value::Unsigned(1))]), "must be true or false");
+    let short = Value::List(Arc::new(Items { kind: "i32", values: vec![Value::Signed(1)] }));
+    refused(bpe(&["a", "b"], &[], vec![("token_type", short)]), "has length 1, but there are 2 tokens");
+    assert!(bpe(&["a"], &[], vec![("bos_token_id", Value::Unsigned(0xffff_ffff))]).is_ok());
+    assert!(bpe(&["", "a"], &[], vec![]).is_ok());
+}
+
+#[test]
+fn unknown_names_are_told_with_those_that_are_known() {
+    refused(built(vec![("model", text("rwkv")), ("tokens", texts(&["a"]))]), "known: bert, gpt2, llama, t5");
+    let pre = built(vec![("model", text("gpt2")), ("pre", text("new")), ("tokens", texts(&["a"]))]);
+    refused(pre, "tokenizer.ggml.pre is \"new\"");
+    refused(built(vec![]), "tokenizer.ggml.model");
+}
+
+#[test]
+fn scores_tell_the_order_of_merges() {
+    let tokens = ["<unk>", "\u{2581}", "a", "b", "ab", "\u{2581}a", "\u{2581}ab"];
+    let made = |scores: Value| {
+        built(vec![
+            ("model", text("llama")),
+            ("tokens", texts(&tokens)),
+            ("scores", scores),
+            ("unknown_token_id", Value::Unsigned(0)),
+            ("add_bos_token", Value::Bool(false)),
+        ])
+    };
+    let low = made(scores(&[0.0, -9.0, -9.0, -9.0, -1.0, -2.0, -3.0])).unwrap();
+    assert_eq!(low.ids("ab", Reading::PROMPT).unwrap(), [6]);
+    assert_eq!(low.decode(&[6], false).unwrap(), "ab");
+    assert_eq!(low.ids("az", Reading::PROMPT).unwrap(), [5, 0]);
+    refused(made(scores(&[0.0])), "has length 1");
+    refused(made(scores(&[f64::NAN; 7])), "tokenizer.ggml.scores");
+}
+
+#[test]
+fn tables_that_lead_outside_are_refused() {
+    let unigram = |table: &[u8]| {
+        built(vec![
+            ("model", text("t5")),
+            ("tokens", texts(&["<unk>", "\u{2581}", "a"])),
+            ("scores", scores(&[0.0, -1.0, -1.0])),
+            ("unknown_token_id", Value::Unsigned(0)),
+            ("add_eos_token", Value::Bool(false)),
+            ("precompiled_charsmap", bytes(table)),
+        ])
+    };
+    for table in [&[][..], &[4, 0, 0, 0], &[4, 0, 0, 0, 0, 4, 0, 0], &[255; 40], &[255, 255, 255, 255, 0, 0]]
+    {
+        refused(unigram(table), "tokenizer.ggml.precompiled_charsmap");
+    }
+}
+
+fn template(source: &str) -> Result<ChatTemplate> {
+    let tokenizer = bpe(&["a"], &[], vec![])?;
+    let files = [("chat_template.jinja".to_owned(), source.as_bytes().to_vec())];
+    let bundle = crate::bundle::Bundle::in_memory("chat_template.jinja", files)?;
+    Ok(ChatTemplate::of_folder(bundle.folder(), &tokenizer)?.unwrap())
+}
+
+fn rendered(source: &str) -> Result<String> {
+    template(source)?.render(&[Message::new("user", " hi ")], true)
+}
+
+#[test]
+fn templates_have_what_transformers_gives_them() {
+    let source = "{% for m in messages %}\n  {% if m['role'] == 'user' %}\n{{ m.content.strip() ~ '!' }}\n{% endif %}\n{% endfor %}";
+    assert_eq!(rendered(source).unwrap(), "hi!\n");
+    assert_eq!(rendered("{{ messages | tojson }}").unwrap(), "[{\"role\": \"user\", \"content\": \" hi \"}]");
+    assert_eq!(rendered("{{ 'x' if tools is not none else add_generation_prompt }}").unwrap(), "True");
+    assert_eq!(
+        rendered("{% for i in range(9) %}{% if i == 2 %}{% break %}{% endif %}{{ i }}{% endfor %}").unwrap(),
+        "01"
+    );
+    assert_eq!(rendered("{{ strftime_now('%Y') | length }}").unwrap(), "4");
+}
+
+#[test]
+fn hostile_templates_are_stopped() {
+    let told = |source: &str| rendered(source).unwrap_err().to_string();
+    assert!(told("{{ raise_exception('take turns') }}").contains("take turns"));
+    assert!(told("{% for").contains("chat_template.jinja"));
+    let many = "{% for a in range(9999) %}".repeat(4) + &"{% endfor %}".repeat(4);
+    assert!(told(&many).contains("more steps"), "{}", told(&many));
+    let doubling =
+        "{% set n = namespace(x='aaaaaaaa') %}{% for i in range(60) %}{% set n.x = n.x ~ n.x %}{% endfor %}";
+    assert!(!told(doubling).is_empty());
+}
