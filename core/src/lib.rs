@@ -6,6 +6,7 @@
 //!   [`paging`], [`parallel`].
 //! - What runs: [`model`] (opened and fed), [`pass`] (one forward pass), [`weights`], [`cache`], [`rope`],
 //!   [`sample`].
+//! - What one asks of a run: [`logits`], [`trace`], [`perplexity`].
 //! - What plugs in: [`registry`]; how a path is opened: [`open`]; why not: [`error`], [`finding`], [`foreign`].
 
 #![deny(unsafe_code)]
@@ -26,15 +27,18 @@ pub mod foreign;
 pub mod index;
 pub mod json;
 pub mod kernel;
+pub mod logits;
 pub mod machine;
 pub mod matrix;
 pub mod metadata;
 pub mod model;
+pub mod npy;
 pub mod open;
 pub mod ops;
 pub mod paging;
 pub mod parallel;
 pub mod pass;
+pub mod perplexity;
 pub mod quant;
 pub mod registry;
 pub mod report;
@@ -43,6 +47,7 @@ pub mod sample;
 pub mod source;
 pub mod table;
 pub mod tolerance;
+pub mod trace;
 pub mod vocabulary_names;
 pub mod weights;
 

@@ -1,6 +1,7 @@
 //! Text for people.
 
 pub mod bench;
+pub mod compute;
 mod dimensions;
 mod errors;
 mod file;
@@ -14,7 +15,7 @@ pub mod table;
 mod tensors;
 mod verdict;
 
-pub use errors::error;
+pub use errors::{error, warning};
 
 use super::listing::Listing;
 use super::{Outcome, fails, words};
