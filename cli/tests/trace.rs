@@ -117,8 +117,9 @@ fn found(model: &str, against: &str, name: &str, layer: u64, token: u64) -> u64 
 
 #[test]
 fn a_tenfold_eps_is_found() {
-    let faulty = Planted::new("qwen3-tiny").config(|c| c["rms_norm_eps"] = 1e-5.into());
-    found(faulty.path(), "qwen3-tiny", "layers.0.input_norm", 0, 0);
+    // Of the small qwen3 it is 1e-6, and ten times that is below the tolerance where its embeddings are.
+    let faulty = Planted::new("llama-tiny").config(|c| c["rms_norm_eps"] = 1e-4.into());
+    found(faulty.path(), "llama-tiny", "layers.0.input_norm", 0, 0);
 }
 
 #[test]
