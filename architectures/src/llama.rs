@@ -75,6 +75,11 @@ impl Decoder for Llama {
         self.embedding
     }
 
+    fn interleaved(&self, name: &str) -> Option<usize> {
+        let turned = self.pairing == Pairing::Neighbours && ["q", "k", "q_rope", "k_rope"].contains(&name);
+        turned.then_some(self.heads.key)
+    }
+
     fn forward(&self, p: &mut Pass<'_>) -> RowsBuf {
         let mut x = p.embed(self.embedding);
         let rope = match p.weights.optional(self.frequencies) {

@@ -1,8 +1,10 @@
 //! The arguments: definitions and help texts, nothing else.
 
+mod compute;
 mod kernels;
 mod run;
 
+pub use compute::*;
 pub use kernels::*;
 pub use run::*;
 mod tokens;
@@ -61,6 +63,12 @@ pub enum Command {
     Check(CheckArgs),
     /// List the formats, architectures and kernels in this program
     Plugins(ListArgs),
+    /// Show which tokens a model finds likely next
+    Logits(LogitsArgs),
+    /// Write every intermediate of a forward pass, or find where two runs first differ
+    Trace(TraceArgs),
+    /// Tell how well a model foretells a text, and how far it is from another
+    Perplexity(PerplexityArgs),
     /// Measure how fast a model reads prompts and writes tokens
     Bench(BenchArgs),
     /// List, check and measure the kernels that compute

@@ -35,6 +35,15 @@ impl Backend {
     }
 }
 
+/// The one kernel that runs a model: as asked for, or `auto`.
+pub fn one(args: &KernelArgs, registry: &Registry, work: Work) -> Result<Backend> {
+    let mut all = backends(args, registry, work, || vec!["auto".to_owned()])?;
+    match (all.pop(), all.is_empty()) {
+        (Some(backend), true) => Ok(backend),
+        _ => Err(Error::Usage("this runs on one kernel and one number of threads: name one each".into())),
+    }
+}
+
 /// The kernels asked for, or those that `otherwise` names; each once for each number of threads that matters to it.
 pub fn backends(
     args: &KernelArgs,

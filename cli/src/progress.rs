@@ -47,6 +47,14 @@ impl Steps {
         Steps { bar, ascii: look.ascii }
     }
 
+    /// Says what is under way.
+    pub fn message(&self, what: &str) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(crate::terminal::escape(what).into_owned());
+            bar.tick();
+        }
+    }
+
     /// Begins the next step.
     pub fn next(&self, what: &str) {
         if let Some(bar) = &self.bar {

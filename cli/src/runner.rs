@@ -1,6 +1,7 @@
 //! What the commands that run a model share: opening it, bringing its weights into memory, how its cache is stored.
 
 use crate::args::OverrideArgs;
+use crate::render::words::bytes;
 use scantling_core::cache::KvType;
 use scantling_core::check::Request;
 use scantling_core::error::Result;
@@ -12,6 +13,13 @@ use std::path::Path;
 
 /// Opens a model that is sound, and brings its weights into memory.
 pub fn open(registry: &Registry, path: &Path, overrides: &OverrideArgs) -> Result<(Model, Prepared)> {
+    let model = load(registry, path, overrides)?;
+    let prepared = prepare(&model, |_| {})?;
+    Ok((model, prepared))
+}
+
+/// Opens a model that is sound and can be run; its weights are not read yet.
+pub fn load(registry: &Registry, path: &Path, overrides: &OverrideArgs) -> Result<Model> {
     let request = Request {
         architecture: overrides.arch.clone(),
         config: overrides.config.clone(),
@@ -19,8 +27,21 @@ pub fn open(registry: &Registry, path: &Path, overrides: &OverrideArgs) -> Resul
     };
     let model = Model::load(registry, path, &request)?;
     model.decoder()?;
-    let prepared = paging::prepare(model.source.files())?;
-    Ok((model, prepared))
+    Ok(model)
+}
+
+/// Brings the weights of a model into memory; says so if they will not fit.
+pub fn prepare(model: &Model, note: impl FnOnce(&str)) -> Result<Prepared> {
+    let (takes, free) = (model.bytes(), paging::available());
+    if let Some(free) = free.filter(|free| takes > *free) {
+        note(&format!(
+            "{}: weights of {} and {} of free memory: they will be read again and again, which is slow",
+            model.path,
+            bytes(takes),
+            bytes(free)
+        ));
+    }
+    paging::prepare(model.source.files())
 }
 
 /// How keys and values are stored: as was asked, or without loss where the kernel is exact.

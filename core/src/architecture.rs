@@ -29,6 +29,14 @@ pub trait Decoder: Send + Sync {
     /// The tensor that has a row for each token.
     fn embedding(&self) -> TensorId;
 
+    /// Width of the heads of an intermediate whose rows have the pairs that rotate side by side (`0 1 0 1`) where
+    /// Hugging Face has them a half apart (`0 0 1 1`), so that a trace can bring both into one order. `None` for
+    /// those that are in that order already.
+    fn interleaved(&self, name: &str) -> Option<usize> {
+        let _ = name;
+        None
+    }
+
     /// The logits `[pass.want, vocabulary]` of the last tokens of a pass. Nothing can go wrong in it: what could was
     /// found when the weights were bound.
     fn forward(&self, pass: &mut Pass<'_>) -> RowsBuf;

@@ -7,6 +7,7 @@
 //! - What runs: [`model`] (opened and fed), [`pass`] (one forward pass), [`weights`], [`cache`], [`rope`],
 //!   [`sample`].
 //! - Text and ids, with the feature `tokenizer`: the module of that name.
+//! - What one asks of a run: [`logits`], [`trace`], [`perplexity`].
 //! - What plugs in: [`registry`]; how a path is opened: [`open`]; why not: [`error`], [`finding`], [`foreign`].
 
 #![deny(unsafe_code)]
@@ -27,15 +28,18 @@ pub mod foreign;
 pub mod index;
 pub mod json;
 pub mod kernel;
+pub mod logits;
 pub mod machine;
 pub mod matrix;
 pub mod metadata;
 pub mod model;
+pub mod npy;
 pub mod open;
 pub mod ops;
 pub mod paging;
 pub mod parallel;
 pub mod pass;
+pub mod perplexity;
 pub mod quant;
 pub mod registry;
 pub mod report;
@@ -46,6 +50,7 @@ pub mod table;
 #[cfg(feature = "tokenizer")]
 pub mod tokenizer;
 pub mod tolerance;
+pub mod trace;
 pub mod vocabulary_names;
 pub mod weights;
 

@@ -141,8 +141,8 @@ impl<'m> Session<'m> {
         Ok(RowsBuf::from_vec(logits, ids.len() - from, self.vocabulary))
     }
 
-    /// Whether tokens are in the vocabulary and have room.
-    fn fits(&self, ids: &[u32]) -> Result<()> {
+    /// Whether tokens are in the vocabulary and have room, before anything is computed of them.
+    pub fn fits(&self, ids: &[u32]) -> Result<()> {
         if let Some((at, id)) = ids.iter().enumerate().find(|(_, id)| **id as usize >= self.vocabulary) {
             let most = self.vocabulary.saturating_sub(1);
             return Err(Error::Usage(format!("token {at} is id {id}, but the vocabulary ends at {most}")));
@@ -156,6 +156,11 @@ impl<'m> Session<'m> {
             )));
         }
         Ok(())
+    }
+
+    /// What it computes with.
+    pub fn decoder(&self) -> &'m dyn Decoder {
+        self.decoder
     }
 
     /// Tokens seen so far.

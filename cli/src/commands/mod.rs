@@ -6,20 +6,27 @@ mod completions;
 mod explain;
 mod inspect;
 mod kernels;
+mod logits;
 mod man;
+mod perplexity;
 mod plugins;
 mod tokens;
+mod trace;
 
-use crate::args::{Cli, Command, KernelsCommand, LookArgs, OverrideArgs};
+use crate::args::{Cli, Command, KernelsCommand, LookArgs, OverrideArgs, PromptArgs};
 use crate::render::{code_of, text};
 use crate::terminal::{self, Look, Screen};
 use clap::Parser;
+use scantling_core::bundle::File;
 use scantling_core::check::Request;
 use scantling_core::error::{Error, Result};
 use scantling_core::finding::Part;
+use scantling_core::model::Model;
 use scantling_core::registry::Registry;
+use scantling_core::tokenizer::{Reading, Tokenizer};
 use std::ffi::OsString;
 use std::io;
+use std::path::Path;
 
 /// Reads the arguments, runs the command, and gives the exit code.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
@@ -57,6 +64,9 @@ fn model_of(command: &Command) -> String {
         Command::Bench(args) => Some(args.model.as_path()),
         Command::Tokenize(args) => Some(args.model.as_path()),
         Command::Detokenize(args) => Some(args.model.as_path()),
+        Command::Logits(args) => Some(args.model.as_path()),
+        Command::Trace(args) => Some(args.model.as_path()),
+        Command::Perplexity(args) => Some(args.model.as_path()),
         Command::Kernels { command: KernelsCommand::Check(args) } => args.model.as_deref(),
         Command::Kernels { command: KernelsCommand::Bench(args) } => args.model.as_deref(),
         _ => None,
@@ -73,6 +83,9 @@ fn dispatch(cli: &Cli, screen: &mut Screen<'_>) -> Result<u8> {
         Command::Kernels { command } => kernels::run(&Registry::linked()?, command, &cli.look, screen),
         Command::Tokenize(args) => tokens::tokenize(&Registry::linked()?, args, screen),
         Command::Detokenize(args) => tokens::detokenize(&Registry::linked()?, args, screen),
+        Command::Logits(args) => logits::run(&Registry::linked()?, args, &cli.look, screen),
+        Command::Trace(args) => trace::run(&Registry::linked()?, args, &cli.look, screen),
+        Command::Perplexity(args) => perplexity::run(&Registry::linked()?, args, &cli.look, screen),
         Command::Explain(args) => explain::run(&Registry::linked()?, args, screen),
         Command::Completions { shell } => completions::run(*shell, screen),
         Command::Man { command } => man::run(command.as_deref(), screen),
@@ -87,6 +100,66 @@ fn tell(look: &LookArgs, path: &str, error: &Error) {
     // Where standard error is closed there is nobody to tell.
     let _ = text::error(&mut screen, path, error, false);
     let _ = screen.finish();
+}
+
+/// Tells something on standard error that stops nothing.
+fn note(look: &LookArgs, text: &str) {
+    let look = Look::of_stderr(look);
+    let mut out = terminal::stderr(&look);
+    let mut screen = Screen::new(&mut out, look);
+    let _ = text::warning(&mut screen, text);
+    let _ = screen.finish();
+}
+
+/// Says so where there are more tokens than a model was made for.
+fn note_context(look: &LookArgs, model: &Model, tokens: usize) {
+    if let Some(context) = model.context().filter(|context| tokens > *context) {
+        note(look, &format!("{tokens} tokens are more than the {context} that the model was made for"));
+    }
+}
+
+/// The tokens of a prompt.
+fn ids_of(model: &Model, prompt: &PromptArgs) -> Result<Vec<u32>> {
+    match &prompt.prompt {
+        Some(text) => ids_of_text(model, text),
+        None => Ok(prompt.ids.clone()),
+    }
+}
+
+/// The tokens of a text, those included that the model wants at its edges.
+fn ids_of_text(model: &Model, text: &str) -> Result<Vec<u32>> {
+    let ids = Tokenizer::of(model.source.as_ref())?.ids(text, Reading::PROMPT)?;
+    if ids.is_empty() {
+        return Err(Error::Usage("the text is no token at all: there is nothing to compute".to_owned()));
+    }
+    Ok(ids)
+}
+
+/// The most bytes of a file of ids: some hundred million tokens.
+const MOST_IDS: u64 = 1 << 30;
+
+/// The tokens that a file lists, as JSON or with anything between that is no digit of theirs.
+fn ids_in_file(path: &Path) -> Result<Vec<u32>> {
+    let shown = path.display().to_string();
+    let bytes = File::on_disk(shown.clone(), path)?.read_all(MOST_IDS)?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| foreign_ids(&shown, "it is not UTF-8"))?;
+    let inner = text.trim().trim_start_matches('[').trim_end_matches(']');
+    let items = inner.split(|c: char| c == ',' || c.is_whitespace()).filter(|item| !item.is_empty());
+    let read = |(i, item): (usize, &str)| {
+        let what = || {
+            foreign_ids(
+                &shown,
+                &format!("number {i} of it is {:?}", item.chars().take(24).collect::<String>()),
+            )
+        };
+        item.parse().map_err(|_| what())
+    };
+    items.enumerate().map(read).collect()
+}
+
+fn foreign_ids(file: &str, what: &str) -> Error {
+    let advice = "ids are whole numbers, as a JSON list or with spaces between".to_owned();
+    Error::Foreign { file: file.to_owned(), what: format!("no list of ids: {what}"), advice }
 }
 
 /// Writing to a screen fails only when a formatter does, which would be a fault of this program.

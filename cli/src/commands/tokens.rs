@@ -66,7 +66,7 @@ fn numbers(text: &str) -> Result<Vec<u32>> {
     words.map(id).collect()
 }
 
-fn of_file(path: &Path) -> Result<String> {
+pub(super) fn of_file(path: &Path) -> Result<String> {
     utf8(Bundle::on_disk(path)?.file().read_all(MOST_TEXT)?, &path.display().to_string())
 }
 

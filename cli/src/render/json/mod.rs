@@ -2,6 +2,7 @@
 //! `schema_version`.
 
 pub mod bench;
+pub mod compute;
 mod emitter;
 pub mod kernel_check;
 pub mod kernels;

@@ -23,3 +23,9 @@ pub fn error(screen: &mut Screen<'_>, path: &str, error: &Error, full: bool) -> 
         }
     }
 }
+
+/// `warning: …`, of what stops nothing.
+pub fn warning(screen: &mut Screen<'_>, text: &str) -> fmt::Result {
+    screen.paint(severity_style(Severity::Warning), Severity::Warning.word())?;
+    writeln!(screen, ": {}", escape(text))
+}

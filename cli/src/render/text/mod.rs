@@ -1,6 +1,7 @@
 //! Text for people.
 
 pub mod bench;
+pub mod compute;
 mod dimensions;
 mod errors;
 mod file;
@@ -15,7 +16,7 @@ mod tensors;
 pub mod tokens;
 mod verdict;
 
-pub use errors::error;
+pub use errors::{error, warning};
 
 use super::listing::Listing;
 use super::{Outcome, fails, words};

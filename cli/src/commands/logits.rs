@@ -1,0 +1,51 @@
+//! `logits`: what a model foretells, and how sure it is.
+
+use super::{ids_of, note, note_context, written};
+use crate::args::{LogitsArgs, LookArgs};
+use crate::backend;
+use crate::output::NewFile;
+use crate::render::{json, text};
+use crate::runner;
+use crate::terminal::Screen;
+use scantling_core::error::Result;
+use scantling_core::logits::{self, Position};
+use scantling_core::model::{BATCH, Options, Session};
+use scantling_core::npy;
+use scantling_core::registry::{Registry, Work};
+
+pub(super) fn run(
+    registry: &Registry,
+    args: &LogitsArgs,
+    look: &LookArgs,
+    screen: &mut Screen<'_>,
+) -> Result<u8> {
+    let backend = backend::one(&args.kernels, registry, Work::Exact)?;
+    let model = runner::load(registry, &args.model, &args.overrides)?;
+    let ids = ids_of(&model, &args.prompt)?;
+    note_context(look, &model, ids.len());
+    runner::prepare(&model, |text| note(look, text))?;
+    let kernel = backend.kernel.as_ref();
+    let options = Options { context: ids.len(), kv: runner::kv_type(None, kernel), batch: BATCH };
+    let mut session = Session::new(&model, kernel, options)?;
+    let want = if args.all_positions { ids.len() } else { 1 };
+    session.fits(&ids)?;
+    let mut file = args.npy.as_deref().map(NewFile::create).transpose()?;
+    if let Some(file) = &mut file {
+        file.write(&npy::header(want, session.vocabulary()))?;
+    }
+    let mut positions: Vec<Position> = Vec::new();
+    logits::feed_in_pieces(&mut session, &ids, want, |at, rows| {
+        for (i, row) in rows.iter().enumerate() {
+            positions.push(logits::position(at + i, ids[at + i], row, args.top));
+            file.as_mut().map_or(Ok(()), |file| file.floats(row))?;
+        }
+        Ok(())
+    })?;
+    file.map_or(Ok(()), NewFile::finish)?;
+    if args.list.wants_json() {
+        json::compute::logits(screen, &model, &backend, session.vocabulary(), &ids, &positions);
+    } else {
+        written(text::compute::logits(screen, &model, &backend, session.vocabulary(), &positions))?;
+    }
+    Ok(0)
+}

@@ -1,0 +1,150 @@
+//! `trace`: every intermediate of a forward pass, written down or held against another run.
+
+use super::{ids_of_text, note, note_context, written};
+use crate::args::{LookArgs, OverrideArgs, TraceArgs};
+use crate::backend::{self, Backend};
+use crate::output::NewFile;
+use crate::render::{json, text};
+use crate::runner;
+use crate::terminal::Screen;
+use scantling_core::cache::KvType;
+use scantling_core::error::{Error, Result};
+use scantling_core::model::{BATCH, Model, Options, Session};
+use scantling_core::registry::{Registry, Work};
+use scantling_core::source::WeightSource;
+use scantling_core::trace::{self, Allowance, Dump, Making, Side, Trace};
+use std::path::Path;
+
+/// What says that a kernel is meant, and no file.
+const KERNEL: &str = "kernel:";
+
+/// What a run is held against.
+enum Against {
+    Dump(Box<dyn WeightSource>),
+    Model(Box<Model>),
+    Kernel(Backend),
+}
+
+pub(super) fn run(
+    registry: &Registry,
+    args: &TraceArgs,
+    look: &LookArgs,
+    screen: &mut Screen<'_>,
+) -> Result<u8> {
+    let backend = backend::one(&args.kernels, registry, Work::Exact)?;
+    let against = args.against.as_deref().map(|text| against(registry, args, text)).transpose()?;
+    let model = runner::load(registry, &args.model, &args.overrides)?;
+    let ids = ids(args, &model, against.as_ref())?;
+    note_context(look, &model, ids.len());
+    let others =
+        against.iter().filter_map(|a| if let Against::Model(m) = a { Some(m.as_ref()) } else { None });
+    for model in [&model].into_iter().chain(others) {
+        runner::prepare(model, |text| note(look, text))?;
+    }
+    let making = Making::of(&model, backend.kernel.as_ref());
+    if let Some(path) = &args.output {
+        let trace = trace::record(&mut session(&model, &backend, ids.len())?, &ids)?;
+        write(registry, path, &model, &making, &ids, &trace)?;
+        if against.is_none() && args.list.wants_json() {
+            json::compute::traced(screen, &model, &backend, &ids, path, &trace);
+        } else if against.is_none() {
+            written(text::compute::traced(screen, &model, &backend, path, &trace))?;
+        }
+    }
+    let Some(against) = against else { return Ok(0) };
+    let found = session(&model, &backend, ids.len())?;
+    found.fits(&ids)?;
+    let (mut expected, made) = match &against {
+        Against::Dump(source) => {
+            let dump = Dump::of(source.as_ref())?;
+            let made = dump.making().clone();
+            (Side::Dump(Box::new(dump)), made)
+        }
+        Against::Model(other) => run_of(other, &backend, &ids)?,
+        Against::Kernel(other) => run_of(&model, other, &ids)?,
+    };
+    let allowance = args.tolerance.map_or_else(|| Allowance::between(&making, &made), Allowance::given);
+    let mut found = Side::Run(Box::new(found));
+    let report = trace::compare(&mut found, &mut expected, &ids, allowance)?;
+    let against = args.against.as_deref().unwrap_or_default();
+    if args.list.wants_json() {
+        json::compute::compared(screen, &model, &backend, &ids, against, &made, &report);
+    } else {
+        written(text::compute::compared(screen, &model, &backend, against, &made, &report, args.full))?;
+    }
+    Ok(u8::from(!report.holds()))
+}
+
+fn against(registry: &Registry, args: &TraceArgs, text: &str) -> Result<Against> {
+    if let Some(spec) = text.strip_prefix(KERNEL) {
+        let threads = args.kernels.threads.first().copied().unwrap_or(0);
+        return Ok(Against::Kernel(Backend::new(registry, spec, Work::Exact, threads)?));
+    }
+    let source = registry.open(Path::new(text))?;
+    if trace::is_dump(source.as_ref()) {
+        return Ok(Against::Dump(source));
+    }
+    let none = OverrideArgs { arch: None, config: None, no_identity: true };
+    Ok(Against::Model(Box::new(runner::load(registry, Path::new(text), &none)?)))
+}
+
+/// The tokens: as given, or as the trace says; if both, they have to be the same.
+fn ids(args: &TraceArgs, model: &Model, against: Option<&Against>) -> Result<Vec<u32>> {
+    let given = match &args.prompt {
+        Some(text) => ids_of_text(model, text)?,
+        None => args.ids.clone(),
+    };
+    let said = match against {
+        Some(Against::Dump(source)) => trace::ids_in(source.as_ref()),
+        _ => None,
+    };
+    match said {
+        Some(said) if given.is_empty() || given == said => Ok(said),
+        Some(_) => {
+            let text = "the trace is of other tokens; leave --ids and --prompt away";
+            Err(Error::Usage(text.to_owned()))
+        }
+        None if given.is_empty() => {
+            let text = "which tokens? Give --prompt or --ids: what it is held against does not say";
+            Err(Error::Usage(text.to_owned()))
+        }
+        None => Ok(given),
+    }
+}
+
+fn session<'m>(model: &'m Model, backend: &'m Backend, context: usize) -> Result<Session<'m>> {
+    let options = Options { context, kv: KvType::F32, batch: BATCH };
+    Session::new(model, backend.kernel.as_ref(), options)
+}
+
+fn run_of<'m>(model: &'m Model, backend: &'m Backend, ids: &[u32]) -> Result<(Side<'m>, Making)> {
+    let session = session(model, backend, ids.len())?;
+    session.fits(ids)?;
+    Ok((Side::Run(Box::new(session)), Making::of(model, backend.kernel.as_ref())))
+}
+
+fn write(
+    registry: &Registry,
+    path: &Path,
+    model: &Model,
+    making: &Making,
+    ids: &[u32],
+    trace: &Trace,
+) -> Result<()> {
+    let format = registry.formats().iter().find(|f| f.name == "safetensors");
+    let plan = format.and_then(|f| f.plan);
+    let plan = plan.ok_or_else(|| Error::Usage("this program cannot write safetensors files".to_owned()))?;
+    let (metadata, specs) = trace::layout(model, making, ids, trace);
+    let plan = plan(&metadata, &specs)?;
+    let mut parts: Vec<_> = plan.offsets.iter().zip(trace.parts()).collect();
+    parts.sort_by_key(|(offset, _)| **offset);
+    let mut file = NewFile::create(path)?;
+    file.write(&plan.header)?;
+    let mut at = plan.header.len() as u64;
+    for (offset, (_, rows)) in parts {
+        file.write(&vec![0; usize::try_from(offset.saturating_sub(at)).unwrap_or(0)])?;
+        rows.iter().try_for_each(|row| file.floats(row))?;
+        at = *offset + (rows.rows() * rows.cols() * size_of::<f32>()) as u64;
+    }
+    file.finish()
+}

@@ -1,0 +1,226 @@
+//! Logits, traces and perplexity as text.
+
+use super::table::Table;
+use super::{hanging, strong};
+use crate::backend::Backend;
+use crate::render::words::{bytes, plural, thousands};
+use crate::terminal::{Screen, escape};
+use scantling_core::logits::Position;
+use scantling_core::model::Model;
+use scantling_core::perplexity::{Mean, Scored};
+use scantling_core::trace::{Comparison, Difference, Making, Place, Stats, Trace};
+use std::fmt::{self, Write};
+use std::path::Path;
+
+/// How a text was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// Tokens of a window.
+    pub context: usize,
+    /// Tokens that each window is behind the last.
+    pub stride: usize,
+}
+
+/// "qwen3 on rayon+avx2, 2 threads".
+fn ran(screen: &mut Screen<'_>, model: &Model, backend: &Backend) -> fmt::Result {
+    let threads = plural(backend.threads, "thread");
+    writeln!(screen, "{} on {}, {threads}", model.family, backend.name)
+}
+
+/// The likeliest tokens of each position.
+pub fn logits(
+    screen: &mut Screen<'_>,
+    model: &Model,
+    backend: &Backend,
+    vocabulary: usize,
+    positions: &[Position],
+) -> fmt::Result {
+    ran(screen, model, backend)?;
+    for position in positions {
+        writeln!(screen)?;
+        strong(screen, &format!("after token {}", position.position))?;
+        writeln!(
+            screen,
+            "   id {}; logsumexp {:.6} over {} tokens",
+            position.id,
+            position.logsumexp,
+            thousands(vocabulary as u64)
+        )?;
+        let mut table = Table::new(&[">RANK", ">ID", ">LOGIT", ">PROBABILITY"]);
+        for (rank, candidate) in position.top.iter().enumerate() {
+            table.row([
+                (rank + 1).to_string(),
+                candidate.id.to_string(),
+                format!("{:.6}", candidate.logit),
+                share(candidate.probability),
+            ]);
+        }
+        table.write(screen, 2)?;
+    }
+    Ok(())
+}
+
+/// 12.34%, or 1.2e-7 where that would be 0.00%.
+fn share(p: f64) -> String {
+    if p > 0.0 && p < 1e-4 { format!("{p:.2e}") } else { format!("{:.2}%", p * 100.0) }
+}
+
+/// What was written.
+pub fn traced(
+    screen: &mut Screen<'_>,
+    model: &Model,
+    backend: &Backend,
+    path: &Path,
+    trace: &Trace,
+) -> fmt::Result {
+    ran(screen, model, backend)?;
+    let parts = plural(trace.parts().count(), "intermediate");
+    let path = path.display().to_string();
+    writeln!(screen, "wrote {parts}, {}, to {}", bytes(trace.bytes()), escape(&path))
+}
+
+/// What came of holding a run against another.
+pub fn compared(
+    screen: &mut Screen<'_>,
+    model: &Model,
+    backend: &Backend,
+    against: &str,
+    made: &Making,
+    report: &Comparison,
+    full: bool,
+) -> fmt::Result {
+    ran(screen, model, backend)?;
+    write!(screen, "against {}", escape(against))?;
+    match made.kernel.as_str() {
+        "" => writeln!(screen)?,
+        kernel => writeln!(screen, ", on {}", escape(kernel))?,
+    }
+    let allowance = &report.allowance;
+    writeln!(screen, "tolerance {:.3e} of the largest entry of a row ({})", allowance.share, allowance.why)?;
+    writeln!(screen)?;
+    verdict(screen, report)?;
+    writeln!(screen)?;
+    let shown: Vec<&Stats> = if full { report.stats.iter().collect() } else { report.growth() };
+    growth(&shown).write(screen, 0)?;
+    for misfit in &report.misfits {
+        let (found, expected) = (misfit.found, misfit.expected);
+        writeln!(
+            screen,
+            "{}: shape [{}, {}] here, [{}, {}] there",
+            escape(&misfit.place.to_string()),
+            found.0,
+            found.1,
+            expected.0,
+            expected.1
+        )?;
+    }
+    only(screen, "only here", &report.only_found)?;
+    only(screen, "only there", &report.only_expected)
+}
+
+fn verdict(screen: &mut Screen<'_>, report: &Comparison) -> fmt::Result {
+    let Some(first) = report.first() else {
+        let text = match (report.stats.is_empty(), report.misfits.is_empty()) {
+            (true, _) => "nothing was compared: no name is on both sides".to_owned(),
+            (false, false) => "some intermediates have another shape on either side".to_owned(),
+            (false, true) => format!("all {} are within it", plural(report.stats.len(), "intermediate")),
+        };
+        return writeln!(screen, "{text}");
+    };
+    write!(screen, "first beyond it: ")?;
+    strong(screen, &escape(&first.place.to_string()))?;
+    let of = first.rows * first.cols;
+    writeln!(screen, "   {} of {} elements", thousands(first.beyond as u64), thousands(of as u64))?;
+    for (word, difference) in [("first", first.first), ("worst", first.worst)] {
+        difference.map_or(Ok(()), |d| element(screen, word, &d))?;
+    }
+    Ok(())
+}
+
+fn element(screen: &mut Screen<'_>, word: &str, d: &Difference) -> fmt::Result {
+    writeln!(
+        screen,
+        "  {word}: token {}, element {}: {:e} here, {:e} there, off by {} of the row's largest",
+        d.row,
+        d.element,
+        d.found,
+        d.expected,
+        share(d.share)
+    )
+}
+
+fn growth(stats: &[&Stats]) -> Table {
+    let mut table = Table::new(&["PLACE", ">MAX ABS", ">OF LARGEST", ">RMS", ">COSINE", ">BEYOND"]);
+    for stats in stats {
+        table.row([
+            escape(&stats.place.to_string()).into_owned(),
+            format!("{:.2e}", stats.max_abs),
+            format!("{:.2e}", stats.max_share),
+            format!("{:.2e}", stats.rms),
+            format!("{:.9}", stats.cosine),
+            if stats.beyond == 0 { String::new() } else { thousands(stats.beyond as u64) },
+        ]);
+    }
+    table
+}
+
+fn only(screen: &mut Screen<'_>, where_: &str, places: &[Place]) -> fmt::Result {
+    const SHOWN: usize = 12;
+    if places.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<String> = places.iter().take(SHOWN).map(|p| escape(&p.to_string()).into_owned()).collect();
+    let more = places.len().saturating_sub(SHOWN);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    hanging(screen, &format!("{where_}: {}{more}", names.join(", ")), 0, 2)
+}
+
+/// How well a text was foretold.
+pub fn perplexity(
+    screen: &mut Screen<'_>,
+    model: &Model,
+    other: Option<&Model>,
+    backend: &Backend,
+    how: Reading,
+    scored: &Scored,
+) -> fmt::Result {
+    ran(screen, model, backend)?;
+    writeln!(
+        screen,
+        "{} scored in {} of {}, each {} behind the last",
+        plural(scored.tokens, "token"),
+        plural(scored.windows, "window"),
+        how.context,
+        how.stride
+    )?;
+    writeln!(screen)?;
+    let mut table = Table::new(&["", ">VALUE", ">±"]);
+    let mut row = |name: &str, mean: Mean| {
+        table.row([name.to_owned(), format!("{:.6}", mean.mean), error(mean.error)]);
+    };
+    row("perplexity", scored.model.perplexity);
+    row("mean NLL", scored.model.nll);
+    let Some(apart) = &scored.apart else { return table.write(screen, 0) };
+    row("perplexity of the other", apart.reference.perplexity);
+    row("mean NLL of the other", apart.reference.nll);
+    row("NLL more than the other's", apart.nll_more);
+    row("KL divergence, mean", apart.kl);
+    let [median, most, largest] = apart.kl_quantiles;
+    for (name, value) in [("median", median), ("99 % at most", most), ("largest", largest)] {
+        row(&format!("KL divergence, {name}"), Mean { mean: value, error: f64::NAN });
+    }
+    let agreement = apart.agreement;
+    table.row([
+        "same likeliest token".to_owned(),
+        format!("{:.3}%", agreement.mean * 100.0),
+        format!("{:.3}%", agreement.error * 100.0),
+    ]);
+    let other = other.map_or_else(String::new, |m| m.path.clone());
+    writeln!(screen, "the other is {}", escape(&other))?;
+    writeln!(screen)?;
+    table.write(screen, 0)
+}
+
+fn error(error: f64) -> String {
+    if error.is_nan() { String::new() } else { format!("{error:.6}") }
+}
