@@ -1,10 +1,12 @@
 //! The arguments: definitions and help texts, nothing else.
 
 mod compute;
+mod generate;
 mod kernels;
 mod run;
 
 pub use compute::*;
+pub use generate::*;
 pub use kernels::*;
 pub use run::*;
 mod tokens;
@@ -69,6 +71,8 @@ pub enum Command {
     Trace(TraceArgs),
     /// Tell how well a model foretells a text, and how far it is from another
     Perplexity(PerplexityArgs),
+    /// Let a model write on from a text
+    Generate(GenerateArgs),
     /// Measure how fast a model reads prompts and writes tokens
     Bench(BenchArgs),
     /// List, check and measure the kernels that compute

@@ -25,6 +25,8 @@ pub mod dtype;
 pub mod error;
 pub mod finding;
 pub mod foreign;
+#[cfg(feature = "tokenizer")]
+pub mod generate;
 pub mod index;
 pub mod json;
 pub mod kernel;

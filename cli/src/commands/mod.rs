@@ -4,6 +4,7 @@ mod bench;
 mod check;
 mod completions;
 mod explain;
+mod generate;
 mod inspect;
 mod kernels;
 mod logits;
@@ -61,6 +62,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
 /// The model that an error is about, where a command takes one and leaves its errors to be told here.
 fn model_of(command: &Command) -> String {
     let model = match command {
+        Command::Generate(args) => Some(args.model.as_path()),
         Command::Bench(args) => Some(args.model.as_path()),
         Command::Tokenize(args) => Some(args.model.as_path()),
         Command::Detokenize(args) => Some(args.model.as_path()),
@@ -79,6 +81,7 @@ fn dispatch(cli: &Cli, screen: &mut Screen<'_>) -> Result<u8> {
         Command::Inspect(args) => inspect::run(&Registry::linked()?, args, &cli.look, screen),
         Command::Check(args) => check::run(&Registry::linked()?, args, &cli.look, screen),
         Command::Plugins(args) => plugins::run(&Registry::linked()?, args, screen),
+        Command::Generate(args) => generate::run(&Registry::linked()?, args, &cli.look, screen),
         Command::Bench(args) => bench::run(&Registry::linked()?, args, &cli.look, screen),
         Command::Kernels { command } => kernels::run(&Registry::linked()?, command, &cli.look, screen),
         Command::Tokenize(args) => tokens::tokenize(&Registry::linked()?, args, screen),

@@ -70,7 +70,7 @@ pub(super) fn of_file(path: &Path) -> Result<String> {
     utf8(Bundle::on_disk(path)?.file().read_all(MOST_TEXT)?, &path.display().to_string())
 }
 
-fn of_stdin() -> Result<String> {
+pub(super) fn of_stdin() -> Result<String> {
     let mut bytes = Vec::new();
     let read = std::io::stdin().take(MOST_TEXT.saturating_add(1)).read_to_end(&mut bytes);
     read.map_err(|e| Error::io("standard input", "cannot read it", e))?;

@@ -4,6 +4,7 @@
 pub mod bench;
 pub mod compute;
 mod emitter;
+pub mod generate;
 pub mod kernel_check;
 pub mod kernels;
 mod parts;

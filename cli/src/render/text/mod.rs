@@ -6,6 +6,7 @@ mod dimensions;
 mod errors;
 mod file;
 mod findings;
+pub mod generate;
 pub mod kernel_check;
 pub mod kernels;
 mod listing;

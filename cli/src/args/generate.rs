@@ -1,0 +1,96 @@
+//! The arguments of `generate`.
+
+use super::{KernelArgs, KvWish, ListArgs, OverrideArgs};
+use clap::Args;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  scantling generate model.gguf --prompt 'The capital of France is' -n 24
+  scantling generate Qwen3-0.6B/ --chat --prompt 'What is the capital of France?'
+  scantling generate model.gguf --prompt-file prompt.txt --temperature 0.7 --top-p 0.9 --seed 1
+  scantling generate model.gguf --prompt 'Once' --stop '. ' --json | jq -r .text
+
+Without --temperature the likeliest token is taken each time, so that two runs can be compared. Text goes to standard
+output as it comes; which kernel ran, how fast, and in how much memory to standard error.
+Exit codes: 0 done, 2 a wrong request, 3 something cannot be read, 130 interrupted.";
+
+/// Arguments of `generate`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct GenerateArgs {
+    /// The model: a folder or a file
+    pub model: PathBuf,
+    /// The text to go on from; without one it is read from standard input
+    #[arg(long, value_name = "TEXT")]
+    pub prompt: Option<String>,
+    /// Take the text from this file
+    #[arg(long, value_name = "FILE", conflicts_with = "prompt")]
+    pub prompt_file: Option<PathBuf>,
+    /// Put the text through the model's chat template, as what the user says
+    #[arg(long)]
+    pub chat: bool,
+    /// What the system says before the user
+    #[arg(long, value_name = "TEXT", requires = "chat")]
+    pub system: Option<String>,
+    /// Tokens to write at most
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 128)]
+    pub new_tokens: usize,
+    /// Tokens that there is room for [default: prompt and new tokens]
+    #[arg(long, value_name = "N")]
+    pub context: Option<usize>,
+    /// How keys and values are stored [default: f32 for exact kernels, f16 for others]
+    #[arg(long, value_enum, value_name = "TYPE")]
+    pub kv_type: Option<KvWish>,
+    /// Stop before this text; may be given several times
+    #[arg(long, value_name = "TEXT")]
+    pub stop: Vec<String>,
+    /// Go on after a token that ends a turn
+    #[arg(long)]
+    pub ignore_eos: bool,
+    /// How the next token is chosen.
+    #[command(flatten)]
+    pub sampling: SamplingArgs,
+    /// Without any, `auto`, which is `fast` here.
+    #[command(flatten)]
+    pub kernels: KernelArgs,
+    /// What takes the place of what the files say.
+    #[command(flatten)]
+    pub overrides: OverrideArgs,
+    /// Form of the output.
+    #[command(flatten)]
+    pub list: ListArgs,
+}
+
+/// How the next token is chosen.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Choice of tokens")]
+pub struct SamplingArgs {
+    /// Logits are divided by it; 0 takes the likeliest
+    #[arg(long, value_name = "T", default_value_t = 0.0, value_parser = not_negative)]
+    pub temperature: f32,
+    /// Only so many of the likeliest; 0 for all
+    #[arg(long, value_name = "K", default_value_t = 0)]
+    pub top_k: usize,
+    /// Only the likeliest whose probabilities reach this together
+    #[arg(long, value_name = "P", default_value_t = 1.0, value_parser = not_negative)]
+    pub top_p: f32,
+    /// Only those at least so likely as this share of the likeliest
+    #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = not_negative)]
+    pub min_p: f32,
+    /// Make tokens of the last 64 less likely by this factor; 1 for none
+    #[arg(long, value_name = "R", default_value_t = 1.0, value_parser = positive)]
+    pub repeat_penalty: f32,
+    /// Seed of the choice
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+}
+
+fn not_negative(text: &str) -> Result<f32, String> {
+    let number = text.parse().ok().filter(|x: &f32| x.is_finite() && *x >= 0.0);
+    number.ok_or_else(|| "expected a number of at least 0".to_owned())
+}
+
+fn positive(text: &str) -> Result<f32, String> {
+    not_negative(text).ok().filter(|x| *x > 0.0).ok_or_else(|| "expected a number above 0".to_owned())
+}

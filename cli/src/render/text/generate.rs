@@ -1,0 +1,51 @@
+//! What a model wrote, for people.
+
+use crate::backend::Backend;
+use crate::render::words::{bytes, plural};
+use crate::terminal::{Screen, is_control};
+use scantling_core::generate::{Ending, Written};
+use scantling_core::model::Model;
+use std::fmt::{self, Write};
+
+/// Text of a model as it may go to a terminal: line ends and tabs as they are, other control characters not at all.
+pub fn shown(text: &str) -> String {
+    text.chars().filter(|c| matches!(c, '\n' | '\t') || !is_control(*c)).collect()
+}
+
+/// Which kernel ran, how fast, in how much memory, and why it stopped.
+pub fn summary(
+    screen: &mut Screen<'_>,
+    model: &Model,
+    backend: &Backend,
+    prompt: usize,
+    held: usize,
+    done: &Written,
+) -> fmt::Result {
+    let rate = |tokens: usize, time: std::time::Duration| tokens as f64 / time.as_secs_f64().max(1e-9);
+    // The first token comes of the prompt's last.
+    let steps = done.ids.len().saturating_sub(1);
+    writeln!(
+        screen,
+        "{}, {}: prompt {}, {:.1}/s; written {}, {:.1}/s; {} mapped, {} beside; {}",
+        backend.name,
+        plural(backend.threads, "thread"),
+        plural(prompt, "token"),
+        rate(prompt, done.read),
+        plural(done.ids.len(), "token"),
+        rate(steps, done.wrote),
+        bytes(model.bytes()),
+        bytes(held as u64),
+        why(&done.ending),
+    )
+}
+
+/// Why it stopped, in words.
+pub fn why(ending: &Ending) -> &'static str {
+    match ending {
+        Ending::Length => "stopped at the length asked for",
+        Ending::Token(_) => "ended by the model",
+        Ending::Text(_) => "stopped by --stop",
+        Ending::Context => "the context is full",
+        Ending::Interrupted => "interrupted",
+    }
+}

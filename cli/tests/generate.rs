@@ -1,0 +1,138 @@
+//! `generate`: what is written, why it stops, and what a real model says.
+#![allow(clippy::disallowed_methods)] // tests read files and the environment
+#![allow(clippy::print_stdout, reason = "tests say what they skip")]
+
+mod common;
+
+use common::{Run, run_in};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+fn testdata() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata")
+}
+
+fn generate(model: &str, args: &[&str]) -> Run {
+    run_in(&testdata(), &[&["generate", model], args].concat())
+}
+
+/// The document, held to the schema.
+fn valid(run: &Run) -> Value {
+    assert_eq!(run.code, 0, "{}", run.err);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/report.schema.json");
+    let schema: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let document: Value = serde_json::from_str(&run.out).unwrap();
+    let schema = jsonschema::draft202012::new(&schema).unwrap();
+    let faults: Vec<String> = schema.iter_errors(&document).map(|e| e.to_string()).collect();
+    assert!(faults.is_empty(), "{faults:?}\n{document:#}");
+    document
+}
+
+fn ids(document: &Value) -> Vec<u64> {
+    document["ids"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap()).collect()
+}
+
+#[test]
+fn both_formats_and_all_kernels_write_the_same() {
+    let ask = |model: &str, kernel: &str| {
+        let args = ["--prompt", "The sea is", "-n", "12", "--ignore-eos", "--kernel", kernel, "--json"];
+        valid(&generate(model, &args))
+    };
+    let first = ask("qwen3-tiny", "scalar");
+    assert_eq!((ids(&first).len(), &first["ending"]["kind"]), (12, &"length".into()));
+    for (model, kernel) in
+        [("qwen3-tiny", "exact"), ("qwen3-tiny.gguf", "scalar"), ("qwen3-tiny.gguf", "exact")]
+    {
+        let other = ask(model, kernel);
+        assert_eq!(ids(&other), ids(&first), "{model} {kernel}");
+        assert_eq!(other["text"], first["text"]);
+    }
+    // The first token is the likeliest that `logits` tells of the same text.
+    let args = ["logits", "qwen3-tiny", "--prompt", "The sea is", "--json"];
+    let logits: Value = serde_json::from_str(&run_in(&testdata(), &args).out).unwrap();
+    assert_eq!(logits["positions"][0]["top"][0]["id"].as_u64(), Some(ids(&first)[0]));
+}
+
+#[test]
+fn text_comes_on_standard_output_and_the_rest_on_standard_error() {
+    let args = ["--prompt", "The sea is", "-n", "12", "--ignore-eos", "--kernel", "exact"];
+    let whole = valid(&generate("qwen3-tiny", &[&args[..], &["--json"]].concat()));
+    let text = whole["text"].as_str().unwrap();
+    let run = generate("qwen3-tiny", &args);
+    let printable = |c: &char| matches!(c, '\n' | '\t') || !c.is_control();
+    assert_eq!(
+        run.out.trim_end_matches('\n'),
+        text.chars().filter(printable).collect::<String>().trim_end_matches('\n')
+    );
+    assert!(run.err.contains("rayon+") && run.err.contains("written 12 tokens"), "{}", run.err);
+    // A text that stops it is not told, nor what would have come behind it.
+    let stop: String = text.chars().skip(4).take(2).collect();
+    let stopped = valid(&generate("qwen3-tiny", &[&args[..], &["--json", "--stop", &stop]].concat()));
+    assert_eq!(stopped["ending"]["kind"], "text");
+    assert_eq!(stopped["text"].as_str(), text.split(&stop).next());
+}
+
+#[test]
+fn chance_is_repeatable_and_limits_are_told() {
+    let ask = |seed: &str| {
+        let args =
+            ["--prompt", "a", "-n", "16", "--ignore-eos", "--temperature", "1.5", "--seed", seed, "--json"];
+        ids(&valid(&generate("llama-tiny.gguf", &args)))
+    };
+    assert_eq!(ask("1"), ask("1"));
+    assert_ne!(ask("1"), ask("2"));
+    let full =
+        valid(&generate("llama-tiny.gguf", &["--prompt", "a", "--context", "5", "--ignore-eos", "--json"]));
+    assert_eq!(full["ending"]["kind"], "context");
+    for (args, word) in [
+        (&["--prompt", "abc", "--context", "1"][..], "do not fit"),
+        (&["--prompt", "a", "--chat"], "no chat template"),
+        (&["--prompt", "a", "--temperature=-1"], "at least 0"),
+        (&["--prompt", "a", "--kernel", "scalar,exact"], "one kernel"),
+    ] {
+        let run = generate("llama-tiny.gguf", args);
+        assert!(run.code == 2 && run.err.contains(word), "{args:?}: {} {}", run.code, run.err);
+    }
+}
+
+/// SmolLM2-135M-Instruct: figures of another program over the same weights.
+#[test]
+fn a_real_model_says_what_it_should() {
+    let Some(models) = std::env::var_os("SCANTLING_MODELS") else {
+        println!("skipped: SCANTLING_MODELS is not set");
+        return;
+    };
+    let model = PathBuf::from(models).join("smollm2-135m-instruct-q4_1");
+    if !model.exists() {
+        println!("skipped: {} is not there", model.display());
+        return;
+    }
+    let model = model.to_str().unwrap();
+    let args = ["--prompt", "The capital of France is", "-n", "24", "--kernel", "exact", "--json"];
+    let document = valid(&generate(model, &args));
+    let expected = [
+        7042, 30, 198, 198, 504, 2988, 314, 42, 216, 34, 32, 33, 40, 29, 32, 33, 29, 34, 34, 216, 33, 34, 42,
+        33,
+    ];
+    assert_eq!(ids(&document), expected);
+    assert_eq!(document["text"], " Paris.\n\nThe answer is: 2018-01-22 12:1");
+    let chat = ["--prompt", "What is the capital of France?", "--chat", "--kernel", "exact", "--json"];
+    let document = valid(&generate(model, &chat));
+    assert_eq!(document["prompt_ids"].as_array().unwrap().len(), 37);
+    assert_eq!(ids(&document), [504, 3575, 282, 4649, 314, 7042, 30, 2]);
+    assert_eq!(
+        (&document["text"], &document["ending"]["detail"]),
+        (&"The capital of France is Paris.".into(), &2.into())
+    );
+    let fast = valid(&generate(model, &["--prompt", "The capital of France is", "-n", "1", "--json"]));
+    assert_eq!(ids(&fast), [7042]);
+    let args = ["logits", model, "--prompt", "The capital of France is", "--top", "5", "--json"];
+    let logits: Value = serde_json::from_str(&run_in(&testdata(), &args).out).unwrap();
+    let top = logits["positions"][0]["top"].as_array().unwrap();
+    let expected =
+        [(7042, 17.371262), (260, 14.888589), (4528, 13.244976), (2250, 13.009469), (1315, 12.951515)];
+    for (found, (id, logit)) in top.iter().zip(expected) {
+        assert_eq!(found["id"], id, "{top:?}");
+        assert!((found["logit"].as_f64().unwrap() - logit).abs() <= 1e-4, "{top:?}");
+    }
+}

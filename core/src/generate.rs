@@ -1,0 +1,163 @@
+//! Writing on: a prompt in, token after token out, until something ends it.
+
+use crate::error::{Error, Result};
+use crate::model::Session;
+use crate::sample::Sampler;
+use crate::tokenizer::Tokenizer;
+use std::time::{Duration, Instant};
+
+/// When to stop, beside the model's own ends.
+#[derive(Clone, Debug, Default)]
+pub struct Stops {
+    /// After so many tokens.
+    pub tokens: usize,
+    /// Before any of these texts.
+    pub texts: Vec<String>,
+    /// Whether to go on after a token that ends a turn.
+    pub ignore_ends: bool,
+}
+
+/// Why it stopped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// So many tokens were asked for.
+    Length,
+    /// The model said that it has nothing more to say, with this token.
+    Token(u32),
+    /// One of the texts would have come.
+    Text(String),
+    /// There is no room for more.
+    Context,
+    /// Whoever listens wanted no more.
+    Interrupted,
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// The tokens, the one that ended it included.
+    pub ids: Vec<u32>,
+    /// The text.
+    pub text: String,
+    /// Why it stopped.
+    pub ending: Ending,
+    /// How long reading the prompt took.
+    pub read: Duration,
+    /// How long writing took.
+    pub wrote: Duration,
+}
+
+/// Feeds the session what follows on what it has seen, then writes on. `before` are the tokens it has seen and
+/// `prompt` those that follow; text is told as it comes, and anyone who answers `false` hears no more.
+pub fn write_on(
+    session: &mut Session<'_>,
+    tokenizer: &Tokenizer,
+    sampler: &mut Sampler,
+    before: &[u32],
+    prompt: &[u32],
+    stops: &Stops,
+    tell: &mut dyn FnMut(&str) -> bool,
+) -> Result<Written> {
+    let mut all = [before, prompt].concat();
+    let ends = if stops.ignore_ends { Vec::new() } else { tokenizer.end_ids() };
+    let began = Instant::now();
+    let mut logits = session.feed(prompt, 1, None)?;
+    let read = began.elapsed();
+    let began = Instant::now();
+    let (mut ids, mut stream, mut held) = (Vec::new(), tokenizer.stream(true), Held::new(&stops.texts));
+    let mut text = String::new();
+    let mut say = |new: &str, text: &mut String| {
+        text.push_str(new);
+        new.is_empty() || tell(new)
+    };
+    let ending = loop {
+        if ids.len() >= stops.tokens {
+            break Ending::Length;
+        }
+        let row = logits.view();
+        let id = (row.rows() > 0).then(|| sampler.pick(row.row(row.rows() - 1), &all)).flatten();
+        let id = id.ok_or_else(|| {
+            Error::Usage("no logit is a number: look at the weights with scantling check --data".to_owned())
+        })?;
+        ids.push(id);
+        all.push(id);
+        if ends.contains(&id) {
+            break Ending::Token(id);
+        }
+        // A row of the embedding that no token belongs to has no text.
+        let new = if tokenizer.piece(id).is_some() { stream.push(id)? } else { None };
+        let (new, stop) = held.push(&new.unwrap_or_default());
+        if !say(&new, &mut text) {
+            break Ending::Interrupted;
+        }
+        if let Some(stop) = stop {
+            break Ending::Text(stop);
+        }
+        if ids.len() >= stops.tokens {
+            break Ending::Length;
+        }
+        if session.len() >= session.context() {
+            break Ending::Context;
+        }
+        logits = session.feed(&[id], 1, None)?;
+    };
+    if !matches!(ending, Ending::Text(_) | Ending::Interrupted) {
+        let (new, stop) = held.push(&stream.finish()?.unwrap_or_default());
+        let rest = if stop.is_none() { held.rest() } else { String::new() };
+        say(&(new + &rest), &mut text);
+    }
+    Ok(Written { ids, text, ending, read, wrote: began.elapsed() })
+}
+
+/// Holds back text that may be the beginning of one that ends all.
+struct Held<'s> {
+    stops: &'s [String],
+    text: String,
+}
+
+impl<'s> Held<'s> {
+    fn new(stops: &'s [String]) -> Held<'s> {
+        Held { stops, text: String::new() }
+    }
+
+    /// The text that may be told now, and the stop that came, if one did.
+    fn push(&mut self, new: &str) -> (String, Option<String>) {
+        self.text.push_str(new);
+        let found = self.stops.iter().filter(|s| !s.is_empty());
+        let found = found.filter_map(|s| Some((self.text.find(s.as_str())?, s))).min_by_key(|(at, _)| *at);
+        if let Some((at, stop)) = found {
+            let told = self.text[..at].to_owned();
+            self.text.clear();
+            return (told, Some(stop.clone()));
+        }
+        let may_begin = |at: &usize| self.stops.iter().any(|s| s.starts_with(&self.text[*at..]));
+        let held = self.text.char_indices().map(|(at, _)| at).find(may_begin).unwrap_or(self.text.len());
+        let rest = self.text.split_off(held);
+        (std::mem::replace(&mut self.text, rest), None)
+    }
+
+    /// What is left when no more comes.
+    fn rest(&mut self) -> String {
+        std::mem::take(&mut self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_a_stop_is_held_until_it_is_none() {
+        let stops = ["\n\n".to_owned(), "END".to_owned()];
+        let mut held = Held::new(&stops);
+        assert_eq!(held.push("a\n"), ("a".to_owned(), None));
+        assert_eq!(held.push("bE"), ("\nb".to_owned(), None));
+        assert_eq!(held.push("N"), (String::new(), None));
+        assert_eq!(held.push("x E"), ("ENx ".to_owned(), None));
+        assert_eq!(held.push("ND, no more"), (String::new(), Some("END".to_owned())));
+        let mut held = Held::new(&stops);
+        assert_eq!(held.push("so\n"), ("so".to_owned(), None));
+        assert_eq!(held.rest(), "\n");
+        assert_eq!(Held::new(&[]).push("é\n"), ("é\n".to_owned(), None));
+    }
+}
