@@ -111,7 +111,8 @@ static STOPPED: AtomicBool = AtomicBool::new(false);
 fn heed_interrupts() {
     let heed = || {
         if STOPPED.swap(true, Ordering::Relaxed) {
-            #[allow(clippy::exit, clippy::disallowed_methods)] // asked for twice, while something long is under way
+            #[allow(clippy::exit, clippy::disallowed_methods)]
+            // asked for twice, while something long is under way
             std::process::exit(i32::from(INTERRUPTED));
         }
     };
