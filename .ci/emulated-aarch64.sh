@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The tests of core and kernels as AArch64 programs, on emulated processors that differ in what they can do.
+# The tests of core and kernels, and forward passes of small models, as AArch64 programs, on emulated processors that
+# differ in what they can do.
 #
 # Fails where the emulator cannot be had: a suite that was left out looks like one that passed.
 #
@@ -26,3 +27,5 @@ tests -p scantling-core --lib --tests -- --skip paging::tests::a_prepared_file_i
 on cortex-a72 neon,neon-int8,scalar   # neither sdot nor smmla
 on neoverse-n1 neon,neon-int8,scalar  # sdot
 on max neon,neon-int8,scalar          # both
+QEMU_CPU=max tests -p scantling-architectures --test forward -- \
+  the_small_models_compute a_cache_gives_the_bits only_wanted_logits

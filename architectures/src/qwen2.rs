@@ -1,6 +1,7 @@
 //! Qwen2 and Qwen2.5: pre-norm decoder with grouped-query attention, biases on q, k and v, and SwiGLU.
 
 use scantling_core::architecture::{Architecture, ArchitecturePlugin, Decoder};
+use scantling_core::block::{self, Ending, SwiGlu};
 use scantling_core::cache::LayerCache;
 use scantling_core::config::Config;
 use scantling_core::decoder::{self, HeadDim};
@@ -8,7 +9,7 @@ use scantling_core::error::Result;
 use scantling_core::index::TensorIndex;
 use scantling_core::inventory;
 use scantling_core::matrix::RowsBuf;
-use scantling_core::ops::{Activation, Pairing};
+use scantling_core::ops::Pairing;
 use scantling_core::pass::{Heads, Pass};
 use scantling_core::rope::Rope;
 use scantling_core::table::{LinearId, TensorId, TensorTable};
@@ -33,8 +34,7 @@ struct Qwen2 {
     eps: f32,
     embedding: TensorId,
     layers: Vec<Layer>,
-    norm: TensorId,
-    head: LinearId,
+    ending: Ending,
 }
 
 struct Layer {
@@ -42,9 +42,7 @@ struct Layer {
     input_norm: TensorId,
     qkv: [LinearId; 3],
     o: LinearId,
-    ffn_norm: TensorId,
-    gate_up: [LinearId; 2],
-    down: LinearId,
+    ffn: SwiGlu,
 }
 
 impl Architecture for Qwen2 {
@@ -78,15 +76,9 @@ impl Decoder for Qwen2 {
             let heads = p.attend("heads", [&q, &k, &v], self.heads, layer.window);
             let [attention] = p.project(["attention"], [layer.o], &heads);
             p.add("residual", &mut x, &attention);
-            let y = p.rms_norm("ffn_norm", &x, layer.ffn_norm, self.eps);
-            let [mut gate, up] = p.project(["gate", "up"], layer.gate_up, &y);
-            p.gate("gated", Activation::Silu, &mut gate, &up);
-            let [ffn] = p.project(["ffn"], [layer.down], &gate);
-            p.add("output", &mut x, &ffn);
+            layer.ffn.run(p, &mut x, self.eps);
         }
-        let last = p.wanted(&x);
-        let last = p.rms_norm("final_norm", &last, self.norm, self.eps);
-        p.logits(&last, self.head)
+        self.ending.run(p, &x, self.eps)
     }
 }
 
@@ -94,10 +86,10 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
     let vocab = decoder::vocabulary(config, tensors);
     let hidden = config.count(&decoder::HIDDEN_SIZE);
     let count = config.layers(&decoder::LAYERS, tensors);
-    let attention = decoder::attention(config, &hidden, HeadDim::Shared);
+    let widths = decoder::attention(config, &hidden, HeadDim::Shared);
     let inner = config.count(&decoder::INTERMEDIATE_SIZE);
     let eps = decoder::common(config);
-    let rope = Rope::of(config, attention.head_dim.len);
+    let rope = Rope::of(config, widths.head_dim.len);
     let tied = config.flag_or(&decoder::TIE, false);
     let windows = decoder::late_windows(config, count);
     config.settle()?;
@@ -108,25 +100,13 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
     for (i, window) in windows.into_iter().enumerate() {
         t.layer(i);
         let input_norm = t.scale("input_layernorm.weight", "attn_norm.weight", &hidden);
-        let q = t.matrix("self_attn.q_proj.weight", "attn_q.weight", [&attention.q, &hidden]);
-        let q = q.with(Some(t.bias("self_attn.q_proj.bias", "attn_q.bias", &attention.q)));
-        let k = t.matrix("self_attn.k_proj.weight", "attn_k.weight", [&attention.kv, &hidden]);
-        let k = k.with(Some(t.bias("self_attn.k_proj.bias", "attn_k.bias", &attention.kv)));
-        let v = t.matrix("self_attn.v_proj.weight", "attn_v.weight", [&attention.kv, &hidden]);
-        let v = v.with(Some(t.bias("self_attn.v_proj.bias", "attn_v.bias", &attention.kv)));
-        let o = t.matrix("self_attn.o_proj.weight", "attn_output.weight", [&hidden, &attention.q]).plain();
-        let ffn_norm = t.scale("post_attention_layernorm.weight", "ffn_norm.weight", &hidden);
-        let gate = t.matrix("mlp.gate_proj.weight", "ffn_gate.weight", [&inner, &hidden]).plain();
-        let up = t.matrix("mlp.up_proj.weight", "ffn_up.weight", [&inner, &hidden]).plain();
-        let down = t.matrix("mlp.down_proj.weight", "ffn_down.weight", [&hidden, &inner]).plain();
-        let (qkv, gate_up) = ([q, k, v], [gate, up]);
-        layers.push(Layer { window, input_norm, qkv, o, ffn_norm, gate_up, down });
+        let qkv = block::qkv(&mut t, &widths, &hidden, true);
+        let o = block::attention_output(&mut t, &widths, &hidden, false);
+        let ffn = SwiGlu::of(&mut t, &hidden, &inner, false);
+        layers.push(Layer { window, input_norm, qkv, o, ffn });
     }
     t.ignore("self_attn.rotary_emb.inv_freq");
-    t.global();
-    let norm = t.scale("model.norm.weight", "output_norm.weight", &hidden);
-    let head = t.matrix("lm_head.weight", "output.weight", [&vocab, &hidden]);
-    decoder::tie_head(config, &mut t, head, embedding, tied);
-    let heads = attention.heads;
-    Ok(Box::new(Qwen2 { tensors: t, heads, rope, eps, embedding, layers, norm, head: head.plain() }))
+    let ending = Ending::of(config, &mut t, [&vocab, &hidden], embedding, tied);
+    let heads = widths.heads;
+    Ok(Box::new(Qwen2 { tensors: t, heads, rope, eps, embedding, layers, ending }))
 }

@@ -2,6 +2,7 @@
 //! rotation, an explicit head width and SwiGLU.
 
 use scantling_core::architecture::{Architecture, ArchitecturePlugin, Decoder};
+use scantling_core::block::{self, Ending, SwiGlu};
 use scantling_core::cache::LayerCache;
 use scantling_core::config::Config;
 use scantling_core::decoder::{self, HeadDim};
@@ -9,7 +10,7 @@ use scantling_core::error::Result;
 use scantling_core::index::TensorIndex;
 use scantling_core::inventory;
 use scantling_core::matrix::RowsBuf;
-use scantling_core::ops::{Activation, Pairing};
+use scantling_core::ops::Pairing;
 use scantling_core::pass::{Heads, Pass};
 use scantling_core::rope::Rope;
 use scantling_core::table::{LinearId, TensorId, TensorTable};
@@ -34,8 +35,7 @@ struct Qwen3 {
     eps: f32,
     embedding: TensorId,
     layers: Vec<Layer>,
-    norm: TensorId,
-    head: LinearId,
+    ending: Ending,
 }
 
 struct Layer {
@@ -45,9 +45,7 @@ struct Layer {
     q_norm: TensorId,
     k_norm: TensorId,
     o: LinearId,
-    ffn_norm: TensorId,
-    gate_up: [LinearId; 2],
-    down: LinearId,
+    ffn: SwiGlu,
 }
 
 impl Architecture for Qwen3 {
@@ -83,15 +81,9 @@ impl Decoder for Qwen3 {
             let heads = p.attend("heads", [&q, &k, &v], self.heads, layer.window);
             let [attention] = p.project(["attention"], [layer.o], &heads);
             p.add("residual", &mut x, &attention);
-            let y = p.rms_norm("ffn_norm", &x, layer.ffn_norm, self.eps);
-            let [mut gate, up] = p.project(["gate", "up"], layer.gate_up, &y);
-            p.gate("gated", Activation::Silu, &mut gate, &up);
-            let [ffn] = p.project(["ffn"], [layer.down], &gate);
-            p.add("output", &mut x, &ffn);
+            layer.ffn.run(p, &mut x, self.eps);
         }
-        let last = p.wanted(&x);
-        let last = p.rms_norm("final_norm", &last, self.norm, self.eps);
-        p.logits(&last, self.head)
+        self.ending.run(p, &x, self.eps)
     }
 }
 
@@ -99,10 +91,10 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
     let vocab = decoder::vocabulary(config, tensors);
     let hidden = config.count(&decoder::HIDDEN_SIZE);
     let count = config.layers(&decoder::LAYERS, tensors);
-    let attention = decoder::attention(config, &hidden, HeadDim::Fixed(128));
+    let widths = decoder::attention(config, &hidden, HeadDim::Fixed(128));
     let inner = config.count(&decoder::INTERMEDIATE_SIZE);
     let eps = decoder::common(config);
-    let rope = Rope::of(config, attention.head_dim.len);
+    let rope = Rope::of(config, widths.head_dim.len);
     let bias = decoder::bias(config, &decoder::ATTENTION_BIAS, tensors, "blk.0.attn_q.bias");
     let tied = config.flag_or(&decoder::TIE, false);
     let windows = decoder::late_windows(config, count);
@@ -114,27 +106,14 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
     for (i, window) in windows.into_iter().enumerate() {
         t.layer(i);
         let input_norm = t.scale("input_layernorm.weight", "attn_norm.weight", &hidden);
-        let q = t.matrix("self_attn.q_proj.weight", "attn_q.weight", [&attention.q, &hidden]);
-        let k = t.matrix("self_attn.k_proj.weight", "attn_k.weight", [&attention.kv, &hidden]);
-        let v = t.matrix("self_attn.v_proj.weight", "attn_v.weight", [&attention.kv, &hidden]);
-        let q = q.with(bias.then(|| t.bias("self_attn.q_proj.bias", "attn_q.bias", &attention.q)));
-        let k = k.with(bias.then(|| t.bias("self_attn.k_proj.bias", "attn_k.bias", &attention.kv)));
-        let v = v.with(bias.then(|| t.bias("self_attn.v_proj.bias", "attn_v.bias", &attention.kv)));
-        let o_bias = bias.then(|| t.bias("self_attn.o_proj.bias", "attn_output.bias", &hidden));
-        let q_norm = t.scale("self_attn.q_norm.weight", "attn_q_norm.weight", &attention.head_dim);
-        let k_norm = t.scale("self_attn.k_norm.weight", "attn_k_norm.weight", &attention.head_dim);
-        let o = t.matrix("self_attn.o_proj.weight", "attn_output.weight", [&hidden, &attention.q]);
-        let ffn_norm = t.scale("post_attention_layernorm.weight", "ffn_norm.weight", &hidden);
-        let gate = t.matrix("mlp.gate_proj.weight", "ffn_gate.weight", [&inner, &hidden]).plain();
-        let up = t.matrix("mlp.up_proj.weight", "ffn_up.weight", [&inner, &hidden]).plain();
-        let down = t.matrix("mlp.down_proj.weight", "ffn_down.weight", [&hidden, &inner]).plain();
-        let (qkv, o, gate_up) = ([q, k, v], o.with(o_bias), [gate, up]);
-        layers.push(Layer { window, input_norm, qkv, q_norm, k_norm, o, ffn_norm, gate_up, down });
+        let qkv = block::qkv(&mut t, &widths, &hidden, bias);
+        let q_norm = t.scale("self_attn.q_norm.weight", "attn_q_norm.weight", &widths.head_dim);
+        let k_norm = t.scale("self_attn.k_norm.weight", "attn_k_norm.weight", &widths.head_dim);
+        let o = block::attention_output(&mut t, &widths, &hidden, bias);
+        let ffn = SwiGlu::of(&mut t, &hidden, &inner, false);
+        layers.push(Layer { window, input_norm, qkv, q_norm, k_norm, o, ffn });
     }
-    t.global();
-    let norm = t.scale("model.norm.weight", "output_norm.weight", &hidden);
-    let head = t.matrix("lm_head.weight", "output.weight", [&vocab, &hidden]);
-    decoder::tie_head(config, &mut t, head, embedding, tied);
-    let heads = attention.heads;
-    Ok(Box::new(Qwen3 { tensors: t, heads, rope, eps, embedding, layers, norm, head: head.plain() }))
+    let ending = Ending::of(config, &mut t, [&vocab, &hidden], embedding, tied);
+    let heads = widths.heads;
+    Ok(Box::new(Qwen3 { tensors: t, heads, rope, eps, embedding, layers, ending }))
 }

@@ -14,6 +14,7 @@
 
 pub mod architecture;
 pub mod axis;
+pub mod block;
 pub mod bundle;
 pub mod cache;
 pub mod check;

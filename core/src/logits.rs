@@ -3,7 +3,6 @@
 use crate::error::Result;
 use crate::matrix::Rows;
 use crate::model::Session;
-use std::cmp::Ordering;
 
 /// Bytes of logits that are held at once where those of many positions are asked for.
 pub const HELD: usize = 32 << 20;
@@ -64,11 +63,10 @@ pub fn top(row: &[f32], count: usize, logsumexp: f64) -> Vec<Candidate> {
     ids.into_iter().map(candidate).collect()
 }
 
-/// The token with the largest logit, the lowest id among equal ones.
-pub fn argmax(row: &[f32]) -> u32 {
-    let larger = |a: f32, b: f32| a.partial_cmp(&b) == Some(Ordering::Greater) || b.is_nan() && !a.is_nan();
-    let best = (0..row.len()).reduce(|best, i| if larger(row[i], row[best]) { i } else { best });
-    best.unwrap_or(0) as u32
+/// The token of the largest logit, of equal ones the lowest id; none if no logit is a number.
+pub fn argmax(row: &[f32]) -> Option<u32> {
+    let numbers = row.iter().enumerate().filter(|(_, x)| !x.is_nan());
+    numbers.reduce(|best, next| if next.1 > best.1 { next } else { best }).map(|(id, _)| id as u32)
 }
 
 /// Rows of logits that are computed at once, so that no more than [`HELD`] bytes of them are.
@@ -114,14 +112,14 @@ mod tests {
         assert_eq!(ids, [1, 3, 2, 0, 4]);
         let sum: f64 = found.top.iter().map(|c| c.probability).sum();
         assert!((sum - 1.0).abs() < 1e-15, "{sum}");
-        assert_eq!(top(&row, 1, found.logsumexp)[0].id, argmax(&row));
+        assert_eq!(Some(top(&row, 1, found.logsumexp)[0].id), argmax(&row));
     }
 
     #[test]
     fn numbers_come_before_what_is_none() {
         let row = [f32::NAN, 1.0, f32::NEG_INFINITY];
         let ids: Vec<u32> = top(&row, 3, 0.0).iter().map(|c| c.id).collect();
-        assert_eq!((ids, argmax(&row)), (vec![1, 2, 0], 1));
+        assert_eq!((ids, argmax(&row)), (vec![1, 2, 0], Some(1)));
         assert!(logsumexp(&[f32::NAN]).is_nan());
         assert_eq!(logsumexp(&[f32::NEG_INFINITY; 2]), f64::NEG_INFINITY);
     }

@@ -1,5 +1,6 @@
 //! Choosing the next token from its logits.
 
+use crate::logits::argmax;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
@@ -58,7 +59,7 @@ impl Sampler {
         self.logits.extend_from_slice(logits);
         self.penalise(before);
         if self.how.temperature <= 0.0 {
-            return likeliest(&self.logits);
+            return argmax(&self.logits);
         }
         self.keep();
         let total: f64 = self.kept.iter().map(|(_, p)| p).sum();
@@ -114,12 +115,6 @@ impl Sampler {
         // The likeliest has weight 1.
         self.kept.retain(|(_, p)| *p >= f64::from(how.min_p).min(1.0));
     }
-}
-
-/// The token of the largest logit; of equal ones the lowest id.
-pub fn likeliest(logits: &[f32]) -> Option<u32> {
-    let numbers = logits.iter().enumerate().filter(|(_, x)| !x.is_nan());
-    numbers.reduce(|best, next| if next.1 > best.1 { next } else { best }).map(|(id, _)| id as u32)
 }
 
 #[cfg(test)]

@@ -4,16 +4,16 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests write files")]
 #![allow(clippy::print_stdout, reason = "tests say what they skip")]
 
-mod models;
-
-use models::{folder_from, registry, testdata};
+use scantling_architectures as _;
 use scantling_core::cache::KvType;
 use scantling_core::check::Request;
 use scantling_core::kernel::{Kernel, Options as KernelOptions};
 use scantling_core::matrix::{Rows, RowsBuf};
 use scantling_core::model::{BATCH, Model, Options, Session};
 use scantling_core::pass::Tap;
-use scantling_core::registry::Work;
+use scantling_core::registry::{Registry, Work};
+use scantling_formats as _;
+use scantling_kernels as _;
 use serde_json::Value as Json;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,6 +29,24 @@ const QUANTISED: f64 = 3e-5;
 const LOGSUMEXP: f64 = 1e-5;
 /// The same for hidden states, of the largest entry of a row.
 const HIDDEN: f64 = 1e-4;
+
+fn registry() -> Registry {
+    Registry::linked().unwrap()
+}
+
+/// A file or folder of the repository's test data.
+fn testdata(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata").join(name)
+}
+
+/// The folder of the whole set of goldens; says so if there is none.
+fn goldens() -> Option<PathBuf> {
+    let folder = std::env::var_os("SCANTLING_SHARED").map(|shared| PathBuf::from(shared).join("golden"));
+    if folder.is_none() {
+        println!("skipped: SCANTLING_SHARED is not set");
+    }
+    folder
+}
 
 fn json(path: &Path) -> Json {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
@@ -167,10 +185,10 @@ fn older(folder: &Path) -> tempfile::TempDir {
 
 #[test]
 fn golden_models_compute_what_the_reference_does() {
-    let Some(shared) = folder_from("SCANTLING_SHARED") else { return };
+    let Some(golden) = goldens() else { return };
     let kernels = kernels();
     let mut folders: Vec<PathBuf> =
-        fs::read_dir(shared.join("golden/models")).unwrap().map(|e| e.unwrap().path()).collect();
+        fs::read_dir(golden.join("models")).unwrap().map(|e| e.unwrap().path()).collect();
     folders.sort();
     let mut run = 0;
     for folder in folders {
@@ -188,10 +206,10 @@ fn golden_models_compute_what_the_reference_does() {
 
 #[test]
 fn golden_gguf_files_compute_what_the_reference_does() {
-    let Some(shared) = folder_from("SCANTLING_SHARED") else { return };
+    let Some(golden) = goldens() else { return };
     let kernels = kernels();
     let mut files: Vec<PathBuf> =
-        fs::read_dir(shared.join("golden/gguf")).unwrap().map(|e| e.unwrap().path()).collect();
+        fs::read_dir(golden.join("gguf")).unwrap().map(|e| e.unwrap().path()).collect();
     files.retain(|f| f.extension().is_some_and(|e| e == "gguf"));
     files.sort();
     let mut run = 0;
@@ -201,7 +219,7 @@ fn golden_gguf_files_compute_what_the_reference_does() {
         if !FAMILIES.contains(&family) || facts["metadata"].get(format!("{family}.expert_count")).is_some() {
             continue;
         }
-        let source = shared.join("golden/models").join(facts["source_model"].as_str().unwrap());
+        let source = golden.join("models").join(facts["source_model"].as_str().unwrap());
         let expected = if facts["prompts"].is_array() { facts } else { json(&source.join("expected.json")) };
         kernels.iter().for_each(|kernel| holds(&file, &expected, &**kernel));
         run += 1;
