@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod folder;
+mod kernel;
 pub mod mutate;
 pub mod outcome;
 pub mod seeds;

@@ -14,7 +14,6 @@ use scantling_core::metadata::{Item, Metadata, Value};
 use scantling_core::registry::Registry;
 use scantling_core::source::{FormatPlugin, Plan, TensorSpec, WeightSource};
 use scantling_formats as _;
-use scantling_kernels as _;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
