@@ -61,7 +61,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < all; i++) ids[i] = (int)((long)i * 7919 % vocabulary);
     llama_memory_t memory = llama_get_memory(context);
     feed(context, ids, depth, 512);
-    if (!depth) feed(context, ids, 1, 1);
+    if (!depth && repetitions) feed(context, ids, 1, 1);
     printf("{\"load_and_first\": %.6f}\n", now() - start);
     for (int i = 0; i <= repetitions; i++) {
         double times[2] = {0, 0};

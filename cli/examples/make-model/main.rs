@@ -78,6 +78,9 @@ struct Output {
     /// Element type of the matrices: BF16, F32, Q8_0, Q4_K, …
     #[arg(long, default_value = "BF16", value_parser = dtype)]
     dtype: DType,
+    /// GGUF: Q6_K instead of Q4_K where llama.cpp's mix Q4_K_M has it; implies --dtype Q4_K
+    #[arg(long, conflicts_with = "dtype")]
+    q4_k_m: bool,
     /// A file, by the format's suffix, or a folder
     #[arg(long, short, required = true)]
     out: Option<PathBuf>,
@@ -147,6 +150,9 @@ fn model(registry: &Registry, args: &ModelArgs) -> Result<PathBuf> {
     };
     let tokenizer = args.tokens_from.as_deref().map(read).transpose()?;
     if format.name != "gguf" {
+        if args.output.q4_k_m {
+            return Err(Error::Usage("--q4-k-m is a mix of GGUF's types".to_owned()));
+        }
         if args.tokens.is_some() {
             return Err(Error::Usage("--tokens is for GGUF, which holds its vocabulary itself".to_owned()));
         }
@@ -157,12 +163,16 @@ fn model(registry: &Registry, args: &ModelArgs) -> Result<PathBuf> {
     }
     let family = make::family(registry, &config)?;
     let count = args.tokens.or(config.peek(&decoder::VOCAB_SIZE)).unwrap_or(0);
+    let dtype = if args.output.q4_k_m { DType::Q4_K } else { args.output.dtype };
     let vocabulary = match tokenizer {
         Some((file, json)) => Vocabulary::from_json(&file, &json, count)?,
         None => Vocabulary::made_up(count),
     };
-    let metadata = gguf_keys::metadata(&config, &family, args.output.dtype, &vocabulary);
-    let tensors = make::tensors(&family, Dialect::Gguf, args.output.dtype, head);
+    let metadata = gguf_keys::metadata(&config, &family, dtype, &vocabulary);
+    let mut tensors = make::tensors(&family, Dialect::Gguf, dtype, head);
+    if args.output.q4_k_m {
+        make::mix_q4_k_m(&mut tensors);
+    }
     args.output.write(format, &Model { metadata, tensors }, &[])
 }
 

@@ -183,6 +183,13 @@ impl Weights {
         Weights { dtype, rows, blocks: cols, placing, data }
     }
 
+    /// Makes the last row NaN, whose bits are ones in every element type that caches have.
+    pub(super) fn poison_last(&mut self) {
+        let end = self.data.len();
+        let row = (end - self.placing.lead) / self.rows.max(1);
+        self.data[end - row..].fill(0xff);
+    }
+
     pub(super) fn view(&self) -> Matrix<'_> {
         let (block, Placing { lead, left, right }) = (self.dtype.block_elements(), self.placing);
         let cols = (left + self.blocks + right) * block;

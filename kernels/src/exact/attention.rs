@@ -1,10 +1,10 @@
-//! Attention over stored keys and values.
+//! Attention of a few positions over stored keys and values, which are read once, where they lie.
 //!
 //! Queries that look at the same keys are taken together: all query heads of a key-value head, for a few positions.
 //! Sums are taken in the same order however many there are, so cutting the queries or the heads changes no bit.
 
 use super::dots::{Brain, Half, LANES, Single, Stored, Widened, dots, side_by_side};
-use super::pointwise::{Capped, ExpLess, Times, apply};
+use super::pointwise::{Capped, ExpLess, Larger, Sum, Times, apply, fold};
 use super::widen::Widen;
 use crate::simd::{Op, Simd};
 use scantling_core::dtype::DType;
@@ -92,7 +92,7 @@ impl Attend<'_> {
             look::<S, W>(s, k, &queries, all.clone(), scores);
             for (scores, (t, h, _)) in scores.chunks_mut(all.len().max(1)).zip(&queries) {
                 let seen = within(how.seen(*t, count), &all);
-                self.weigh(s, *h, &mut scores[seen]);
+                weigh(s, how, *h, &mut scores[seen]);
             }
             let mut rest = &queries[..];
             let mut at = 0;
@@ -109,16 +109,6 @@ impl Attend<'_> {
                 rest = later;
             }
         }
-    }
-
-    /// Scores of one query become weights.
-    #[inline(always)]
-    fn weigh<S: Simd>(&self, s: S, h: usize, scores: &mut [f32]) {
-        apply(s, Times(self.how.scale), scores, None);
-        if let Some(cap) = self.how.softcap {
-            apply(s, Capped(cap), scores, None);
-        }
-        softmax(s, scores, self.how.sinks.map(|sinks| sinks[h]));
     }
 
     /// Weighted sums of the values for `M` queries. They share the positions that all of them see; the few before
@@ -165,7 +155,7 @@ impl Attend<'_> {
 }
 
 /// A range as counted from the start of another.
-fn within(range: Range<usize>, all: &Range<usize>) -> Range<usize> {
+pub(super) fn within(range: Range<usize>, all: &Range<usize>) -> Range<usize> {
     range.start - all.start.min(range.start)..range.end - all.start.min(range.end)
 }
 
@@ -271,12 +261,24 @@ fn put<S: Simd>(s: S, sums: &[S::F; WIDE], taken: usize, out: &mut [f32]) {
     }
 }
 
+/// Scores of a query head become weights.
+#[inline(always)]
+pub(super) fn weigh<S: Simd>(s: S, how: Attending<'_>, h: usize, scores: &mut [f32]) {
+    apply(s, Times(how.scale), scores, None);
+    if let Some(cap) = how.softcap {
+        apply(s, Capped(cap), scores, None);
+    }
+    softmax(s, scores, how.sinks.map(|sinks| sinks[h]));
+}
+
 /// eˢ / Σ eˢ in place, with one more score in the sum.
 #[inline(always)]
 fn softmax<S: Simd>(s: S, scores: &mut [f32], extra: Option<f32>) {
-    let larger = |a: f32, b: f32| if b > a { b } else { a };
-    let Some(top) = scores.iter().copied().chain(extra).reduce(larger) else { return };
+    if scores.is_empty() {
+        return;
+    }
+    let top = fold(s, Larger, scores, extra.unwrap_or(f32::NEG_INFINITY));
     apply(s, ExpLess(top), scores, None);
-    let sum = scores.iter().fold(extra.map_or(0.0, |x| (x - top).exp()), |sum, x| sum + x);
+    let sum = fold(s, Sum, scores, extra.map_or(0.0, |x| (x - top).exp()));
     apply(s, Times(1.0 / sum), scores, None);
 }

@@ -4,6 +4,7 @@
 //! weights stands in a call and however many there are, so cutting the outputs changes nothing.
 
 mod attention;
+mod attention_many;
 mod dots;
 mod float8;
 mod gates;
@@ -20,7 +21,7 @@ use scantling_core::matrix::{Matrix, Rows, RowsMut};
 use scantling_core::ops::{self, Activation, Attending, Linear};
 use scantling_core::quant::{self, DecodeError};
 
-/// From so many rows of activations on, weights are widened and rearranged once for all of them.
+/// From so many rows of activations on, weights, or keys and values, are widened and rearranged once for all of them.
 const MANY: usize = 24;
 
 /// The leaf for one set of instructions.
@@ -76,7 +77,11 @@ impl<S: Simd> Kernel for Exact<S> {
     }
 
     fn attention(&self, q: Rows<'_>, k: Matrix<'_>, v: Matrix<'_>, how: Attending<'_>, out: RowsMut<'_>) {
-        self.simd.run(attention::Attend { q, k, v, how, out });
+        if q.rows() < MANY {
+            self.simd.run(attention::Attend { q, k, v, how, out });
+        } else {
+            self.simd.run(attention_many::AttendMany { q, k, v, how, out });
+        }
     }
 
     fn activate(&self, activation: Activation, x: RowsMut<'_>) {

@@ -7,11 +7,11 @@
 
 use super::widen::Widen;
 use crate::simd::{Op, Simd};
-use scantling_core::matrix::{Rows, RowsMut};
+use scantling_core::matrix::{Matrix, Rows, RowsMut};
 use scantling_core::ops::Linear;
 
 /// Columns of a panel: whole blocks of any element type.
-const DEEP: usize = 256;
+pub(super) const DEEP: usize = 256;
 /// Panels that are made before the activations are gone through.
 const PANELS: usize = 8;
 /// Rows of activations, about, that are multiplied with those panels before the next rows are touched.
@@ -72,7 +72,7 @@ impl<'a, S: Simd, const M: usize, const V: usize> Product<'a, S, M, V> {
                 let deep = DEEP.min(w.cols() - from);
                 for (panel, at) in panels.chunks_mut(Self::WIDE * DEEP).zip((first..last).step_by(Self::WIDE))
                 {
-                    self.fill(panel, at, from, deep, &mut wide);
+                    fill::<S, V>(self.s, w.cols_at(from..from + deep), at, &mut wide, panel);
                 }
                 self.multiply(&panels, first..last, from, deep);
             }
@@ -86,34 +86,6 @@ impl<'a, S: Simd, const M: usize, const V: usize> Product<'a, S, M, V> {
             row.fill(0.0);
             if let Some(bias) = self.linear.bias {
                 row.copy_from_slice(bias);
-            }
-        }
-    }
-
-    /// Widens a stretch of columns of the rows from `at` on into `panel[column][row]`; rows past the last are zeros.
-    #[inline(always)]
-    fn fill(&self, panel: &mut [f32], at: usize, from: usize, deep: usize, wide: &mut [f32]) {
-        let w = self.linear.weight;
-        let stretch = w.cols_at(from..from + deep);
-        for v in 0..V {
-            let at = at + v * S::LANES;
-            for r in 0..S::LANES {
-                let row = &mut wide[r * DEEP..][..DEEP];
-                if at + r < w.rows() {
-                    self.s.run(Widen { dtype: w.dtype(), raw: stretch.row(at + r), out: &mut row[..deep] });
-                } else {
-                    row.fill(0.0);
-                }
-            }
-            let whole = deep / S::LANES * S::LANES;
-            for c in (0..whole).step_by(S::LANES) {
-                let to = &mut panel[c * Self::WIDE + v * S::LANES..];
-                self.s.transpose(&wide[c..], DEEP, to, Self::WIDE);
-            }
-            for c in whole..deep {
-                for r in 0..S::LANES {
-                    panel[c * Self::WIDE + v * S::LANES + r] = wide[r * DEEP + c];
-                }
             }
         }
     }
@@ -137,24 +109,6 @@ impl<'a, S: Simd, const M: usize, const V: usize> Product<'a, S, M, V> {
         self.x = x;
     }
 
-    /// Adds all columns of a panel times those of a tile of activations to sums, which stay in registers: they are
-    /// this function's own, so that nothing else needs them in memory meanwhile.
-    #[inline(always)]
-    fn columns(s: S, panel: &[f32], x: &[f32], from: [[S::F; V]; M]) -> [[S::F; V]; M] {
-        let mut sums = from;
-        for (w, x) in panel.chunks_exact(Self::WIDE).zip(x.as_chunks::<M>().0) {
-            let mut vectors = [s.splat(0.0); V];
-            load(s, w, &mut vectors);
-            for (x, sums) in x.iter().zip(&mut sums) {
-                let x = s.splat(*x);
-                for (w, sum) in vectors.iter().zip(sums) {
-                    *sum = s.fma(*w, x, *sum);
-                }
-            }
-        }
-        sums
-    }
-
     /// One tile: rows of activations from `m` on, outputs from `o` on. Sums begin with what earlier stretches of
     /// columns left in the output.
     #[inline(always)]
@@ -175,7 +129,7 @@ impl<'a, S: Simd, const M: usize, const V: usize> Product<'a, S, M, V> {
                 }
             }
         }
-        let sums = Self::columns(s, panel, x, sums);
+        let sums = columns(s, panel, x, sums);
         let done = from + deep == self.linear.weight.cols();
         for (i, sums) in sums.iter().enumerate().take(rows) {
             let out = &mut self.out.row(m + i)[o..o + width];
@@ -193,18 +147,74 @@ impl<'a, S: Simd, const M: usize, const V: usize> Product<'a, S, M, V> {
     }
 }
 
+/// Widens the rows from `at` on, as many as `V` vectors have lanes, into `panel[column][row]`; rows past the last are
+/// zeros. `wide` has room for [`DEEP`] columns of a vector's worth of rows, and the matrix has no more columns.
+#[inline(always)]
+pub(super) fn fill<S: Simd, const V: usize>(
+    s: S,
+    w: Matrix<'_>,
+    at: usize,
+    wide: &mut [f32],
+    panel: &mut [f32],
+) {
+    let (deep, out) = (w.cols(), V * S::LANES);
+    for v in 0..V {
+        let at = at + v * S::LANES;
+        for r in 0..S::LANES {
+            let row = &mut wide[r * DEEP..][..DEEP];
+            if at + r < w.rows() {
+                s.run(Widen { dtype: w.dtype(), raw: w.row(at + r), out: &mut row[..deep] });
+            } else {
+                row.fill(0.0);
+            }
+        }
+        let whole = deep / S::LANES * S::LANES;
+        for c in (0..whole).step_by(S::LANES) {
+            s.transpose(&wide[c..], DEEP, &mut panel[c * out + v * S::LANES..], out);
+        }
+        for c in whole..deep {
+            for r in 0..S::LANES {
+                panel[c * out + v * S::LANES + r] = wide[r * DEEP + c];
+            }
+        }
+    }
+}
+
+/// Adds all columns of a panel times those of a tile of activations to sums, which stay in registers: they are this
+/// function's own, so that nothing else needs them in memory meanwhile.
+#[inline(always)]
+pub(super) fn columns<S: Simd, const M: usize, const V: usize>(
+    s: S,
+    panel: &[f32],
+    x: &[f32],
+    from: [[S::F; V]; M],
+) -> [[S::F; V]; M] {
+    let mut sums = from;
+    for (w, x) in panel.chunks_exact(V * S::LANES).zip(x.as_chunks::<M>().0) {
+        let mut vectors = [s.splat(0.0); V];
+        load(s, w, &mut vectors);
+        for (x, sums) in x.iter().zip(&mut sums) {
+            let x = s.splat(*x);
+            for (w, sum) in vectors.iter().zip(sums) {
+                *sum = s.fma(*w, x, *sum);
+            }
+        }
+    }
+    sums
+}
+
 /// More f32 than the outputs of any tile.
-const LANES: usize = 64;
+pub(super) const LANES: usize = 64;
 
 #[inline(always)]
-fn load<S: Simd, const V: usize>(s: S, from: &[f32], to: &mut [S::F; V]) {
+pub(super) fn load<S: Simd, const V: usize>(s: S, from: &[f32], to: &mut [S::F; V]) {
     for (to, from) in to.iter_mut().zip(S::floats(from).0) {
         *to = s.load(from);
     }
 }
 
 #[inline(always)]
-fn store<S: Simd, const V: usize>(s: S, from: &[S::F; V], to: &mut [f32]) {
+pub(super) fn store<S: Simd, const V: usize>(s: S, from: &[S::F; V], to: &mut [f32]) {
     for (from, to) in from.iter().zip(S::floats_mut(to).0) {
         s.store(*from, to);
     }

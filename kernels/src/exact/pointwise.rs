@@ -38,6 +38,80 @@ pub(super) fn apply<S: Simd, P: Pointwise>(s: S, f: P, x: &mut [f32], y: Option<
     }
 }
 
+/// What numbers are folded with, in any order.
+pub(super) trait Fold: Copy {
+    /// Lane by lane. Implementations are `#[inline(always)]`.
+    fn lanes<S: Simd>(self, s: S, x: S::F, y: S::F) -> S::F;
+    /// Of two numbers.
+    fn one(self, x: f32, y: f32) -> f32;
+}
+
+/// All numbers folded into one. Four vectors are under way at a time, so that none waits for the last.
+#[inline(always)]
+pub(super) fn fold<S: Simd, P: Fold>(s: S, f: P, x: &[f32], start: f32) -> f32 {
+    let (vectors, rest) = S::floats(x);
+    let mut all = start;
+    if let Some((first, more)) = vectors.split_first() {
+        let mut folded = s.load(first);
+        let (fours, few) = more.as_chunks::<4>();
+        if let Some((four, more)) = fours.split_first() {
+            let mut four = [s.load(&four[0]), s.load(&four[1]), s.load(&four[2]), s.load(&four[3])];
+            for next in more {
+                for (x, next) in four.iter_mut().zip(next) {
+                    *x = f.lanes(s, *x, s.load(next));
+                }
+            }
+            for x in four {
+                folded = f.lanes(s, folded, x);
+            }
+        }
+        for x in few {
+            folded = f.lanes(s, folded, s.load(x));
+        }
+        let mut lanes = [0.0; LANES];
+        s.store(folded, &mut S::floats_mut(&mut lanes).0[0]);
+        for x in &lanes[..S::LANES] {
+            all = f.one(all, *x);
+        }
+    }
+    for x in rest {
+        all = f.one(all, *x);
+    }
+    all
+}
+
+/// x + y.
+#[derive(Clone, Copy)]
+pub(super) struct Sum;
+
+impl Fold for Sum {
+    #[inline(always)]
+    fn lanes<S: Simd>(self, s: S, x: S::F, y: S::F) -> S::F {
+        s.add(x, y)
+    }
+
+    #[inline(always)]
+    fn one(self, x: f32, y: f32) -> f32 {
+        x + y
+    }
+}
+
+/// The larger of x and y; x if either is NaN.
+#[derive(Clone, Copy)]
+pub(super) struct Larger;
+
+impl Fold for Larger {
+    #[inline(always)]
+    fn lanes<S: Simd>(self, s: S, x: S::F, y: S::F) -> S::F {
+        s.if_less(x, y, y, x)
+    }
+
+    #[inline(always)]
+    fn one(self, x: f32, y: f32) -> f32 {
+        if x < y { y } else { x }
+    }
+}
+
 /// factor · x.
 #[derive(Clone, Copy)]
 pub(super) struct Times(pub f32);

@@ -102,6 +102,23 @@ pub fn tensors(family: &Family, dialect: Dialect, dtype: DType, head: Head) -> V
     tensors
 }
 
+/// Gives the matrices of a GGUF model the types of llama.cpp's mix Q4_K_M, if they are Q4_K: Q6_K for the head, or for
+/// the embedding that stands in for it, and for the v and down projections of half of the layers: the first and last
+/// eighth, and every third of the others.
+pub fn mix_q4_k_m(tensors: &mut [Tensor]) {
+    let layer = |name: &str| -> Option<usize> { name.strip_prefix("blk.")?.split('.').next()?.parse().ok() };
+    let layers = tensors.iter().filter_map(|t| layer(&t.spec.name)).max().map_or(0, |last| last + 1);
+    let more = |i: usize| i < layers / 8 || i >= 7 * layers / 8 || (i - layers / 8) % 3 == 2;
+    let own_head = tensors.iter().any(|t| t.spec.name == "output.weight" && t.same_as.is_none());
+    let head = if own_head { "output.weight" } else { "token_embd.weight" };
+    for Tensor { spec: TensorSpec { name, dtype, .. }, .. } in tensors {
+        let fine = ["attn_v.weight", "ffn_down.weight"].iter().any(|end| name.ends_with(end));
+        if *dtype == DType::Q4_K && (name == head || fine && layer(name).is_some_and(more)) {
+            *dtype = DType::Q6_K;
+        }
+    }
+}
+
 fn element_type(row: &Expected, shape: &[usize], dialect: Dialect, dtype: DType) -> DType {
     if dialect == Dialect::Hf {
         return dtype;
