@@ -1,6 +1,7 @@
 //! Small models that the tests write, and the program to run on them.
 #![allow(clippy::disallowed_methods, dead_code)] // tests write files, and not each uses everything
 
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -36,6 +37,25 @@ pub fn finished(output: Output) -> Run {
         out: String::from_utf8(output.stdout).unwrap(),
         err: String::from_utf8(output.stderr).unwrap(),
     }
+}
+
+/// What JSON output is held to: docs/report.schema.json.
+pub fn schema() -> jsonschema::Validator {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/report.schema.json");
+    let schema: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    jsonschema::draft202012::meta::validate(&schema).unwrap();
+    jsonschema::draft202012::new(&schema).unwrap()
+}
+
+/// The document that a run printed, held to the schema.
+#[track_caller]
+pub fn valid(run: &Run) -> Value {
+    let document: Value =
+        serde_json::from_str(&run.out).unwrap_or_else(|e| panic!("{e}\n{}\n{}", run.out, run.err));
+    let faults: Vec<String> =
+        schema().iter_errors(&document).map(|e| format!("{}: {e}", e.instance_path())).collect();
+    assert!(faults.is_empty(), "{faults:?}\n{document:#}");
+    document
 }
 
 /// A tensor of a hand-made file: name, shape, bytes (F32).
