@@ -82,6 +82,23 @@ fn logits_are_those_of_the_reference() {
     );
 }
 
+#[cfg(unix)]
+#[test]
+fn progress_is_shown_where_somebody_watches() {
+    let folder = tempfile::tempdir().unwrap();
+    let ids = folder.path().join("ids");
+    std::fs::write(&ids, joined(&(1..=40).collect::<Vec<u32>>())).unwrap();
+    let model = testdata("qwen3-tiny");
+    let args =
+        ["perplexity", model.to_str().unwrap(), "--ids-file", ids.to_str().unwrap(), "--context", "16"];
+    let quiet = run(&args);
+    assert_eq!((quiet.code, quiet.err.as_str()), (0, ""));
+    let Some(mut command) = common::on_terminal(&args) else { return };
+    let shown = common::finished(command.output().unwrap());
+    assert_eq!(shown.code, 0, "{}", shown.out);
+    assert!(shown.out.contains("0/4 windows") && shown.out.contains("perplexity"), "{}", shown.out);
+}
+
 #[test]
 fn what_cannot_be_asked_of_logits_is_told() {
     let beyond = run(&["logits", "qwen3-tiny", "--ids", "1,331"]);

@@ -9,7 +9,7 @@ Examples:
   scantling generate model.gguf --prompt 'The capital of France is' -n 24
   scantling generate Qwen3-0.6B/ --chat --prompt 'What is the capital of France?'
   scantling generate Qwen3-0.6B/ --chat --system 'Be brief.'
-  printf '%s\n' 'My name is Ada.' 'Who am I?' | scantling generate model.gguf --chat --json | jq -r '.turns[].text'
+  printf '%s\\n' 'My name is Ada.' 'Who am I?' | scantling generate model.gguf --chat --json | jq -r '.turns[].text'
   scantling generate model.gguf --prompt-file prompt.txt --temperature 0.7 --top-p 0.9 --seed 1
   scantling generate model.gguf --prompt 'Once' --stop '. ' --json | jq -r .text
 
@@ -53,12 +53,12 @@ pub struct GenerateArgs {
     /// Go on after a token that ends a turn
     #[arg(long)]
     pub ignore_eos: bool,
-    /// How the next token is chosen.
-    #[command(flatten)]
-    pub sampling: SamplingArgs,
     /// What commands that run a model share; `auto` is `fast` here.
     #[command(flatten)]
     pub run: RunArgs,
+    /// How the next token is chosen.
+    #[command(flatten)]
+    pub sampling: SamplingArgs,
 }
 
 /// How the next token is chosen.

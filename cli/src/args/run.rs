@@ -48,15 +48,15 @@ pub struct BenchArgs {
 #[derive(Debug, Args)]
 #[command(mut_arg("kernel", |arg| arg.help(KERNEL)))]
 pub struct RunArgs {
-    /// Which kernel computes.
-    #[command(flatten)]
-    pub kernels: KernelArgs,
     /// What takes the place of what the files say.
     #[command(flatten)]
     pub overrides: OverrideArgs,
     /// Form of the output.
     #[command(flatten)]
     pub list: ListArgs,
+    /// Which kernel computes: last, for its heading would stand over all that follows.
+    #[command(flatten)]
+    pub kernels: KernelArgs,
 }
 
 /// The commands that compare kernels run all of them; those that run a model choose.
