@@ -61,7 +61,7 @@ pub fn write_on(
 ) -> Result<Written> {
     let ends = if stops.ignore_ends { Vec::new() } else { tokenizer.end_ids() };
     let began = Instant::now();
-    let first = read(session, prompt, tell)?;
+    let first = prefill(session, prompt, tell)?;
     let read = began.elapsed();
     let began = Instant::now();
     let (mut ids, mut stream, mut held) = (Vec::new(), tokenizer.stream(true), Held::new(&stops.texts));
@@ -115,7 +115,7 @@ pub fn write_on(
 }
 
 /// The logits behind the last token of a prompt, or nothing if whoever listens would not wait for them.
-fn read(
+fn prefill(
     session: &mut Session<'_>,
     prompt: &[u32],
     tell: &mut dyn FnMut(&str) -> bool,
