@@ -20,6 +20,7 @@ mod args;
 mod backend;
 mod bench;
 mod commands;
+mod interrupt;
 mod output;
 mod plugins;
 mod progress;

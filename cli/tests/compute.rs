@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Run, run_in};
+use common::{Run, run_in, valid};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -13,17 +13,6 @@ fn testdata(name: &str) -> PathBuf {
 
 fn run(args: &[&str]) -> Run {
     run_in(&testdata(""), args)
-}
-
-#[track_caller]
-fn json(run: &Run) -> Value {
-    let text = std::fs::read(testdata("../docs/report.schema.json")).unwrap();
-    let schema = jsonschema::draft202012::new(&serde_json::from_slice(&text).unwrap()).unwrap();
-    let document: Value =
-        serde_json::from_str(&run.out).unwrap_or_else(|e| panic!("{e} {} {}", run.out, run.err));
-    let faults: Vec<String> = schema.iter_errors(&document).map(|e| e.to_string()).collect();
-    assert!(faults.is_empty(), "{faults:?}\n{document:#}");
-    document
 }
 
 fn ids_of(model: &str) -> (Vec<u32>, Value) {
@@ -63,7 +52,7 @@ fn logits_are_those_of_the_reference() {
     let (list, file) = (joined(&ids), folder.path().join("logits.npy"));
     for model in ["qwen3-tiny", "qwen3-tiny.gguf"] {
         let args = ["logits", model, "--ids", &list, "--all-positions", "--top", "3", "--json", "--npy"];
-        let document = json(&run(&[&args[..], &[file.to_str().unwrap()]].concat()));
+        let document = valid(&run(&[&args[..], &[file.to_str().unwrap()]].concat()));
         let positions = document["positions"].as_array().unwrap();
         let argmax: Vec<&Value> = positions.iter().map(|p| &p["top"][0]["id"]).collect();
         assert_eq!(argmax, expected["argmax"].as_array().unwrap().iter().collect::<Vec<_>>());
@@ -81,7 +70,7 @@ fn logits_are_those_of_the_reference() {
             }
         }
     }
-    let one = json(&run(&["logits", "qwen3-tiny", "--ids", &list, "--json"]));
+    let one = valid(&run(&["logits", "qwen3-tiny", "--ids", &list, "--json"]));
     assert_eq!(one["positions"].as_array().unwrap().len(), 1);
     assert_eq!(one["positions"][0]["top"].as_array().unwrap().len(), 10);
     let text = run(&["logits", "qwen3-tiny", "--ids", &list, "--kernel", "scalar"]);
@@ -91,6 +80,23 @@ fn logits_are_those_of_the_reference() {
         text.out,
         text.err
     );
+}
+
+#[cfg(unix)]
+#[test]
+fn progress_is_shown_where_somebody_watches() {
+    let folder = tempfile::tempdir().unwrap();
+    let ids = folder.path().join("ids");
+    std::fs::write(&ids, joined(&(1..=40).collect::<Vec<u32>>())).unwrap();
+    let model = testdata("qwen3-tiny");
+    let args =
+        ["perplexity", model.to_str().unwrap(), "--ids-file", ids.to_str().unwrap(), "--context", "16"];
+    let quiet = run(&args);
+    assert_eq!((quiet.code, quiet.err.as_str()), (0, ""));
+    let Some(mut command) = common::on_terminal(&args) else { return };
+    let shown = common::finished(command.output().unwrap());
+    assert_eq!(shown.code, 0, "{}", shown.out);
+    assert!(shown.out.contains("0/4 windows") && shown.out.contains("perplexity"), "{}", shown.out);
 }
 
 #[test]
@@ -157,7 +163,7 @@ fn perplexity_is_what_the_logits_give() {
     };
     let args = ["perplexity", "qwen3-tiny", "--context", "16", "--stride", "6", "--json", "--ids-file"];
     let args = [&args[..], &[list.to_str().unwrap(), "--against", other]].concat();
-    let found = json(&run(&args));
+    let found = valid(&run(&args));
     let close = |value: &Value, expected: f64| {
         let value = value.as_f64().unwrap();
         assert!((value - expected).abs() <= 1e-6 * expected.abs().max(1.0), "{value} {expected}");
@@ -190,7 +196,7 @@ fn a_model_is_no_distance_from_itself() {
     std::fs::write(&list, "3 1 4 1 5 9 2 6 5 3 5 8 9 7 9\n3 2 3 8 4").unwrap();
     let list = list.to_str().unwrap();
     let args = ["perplexity", "llama-tiny.gguf", "--ids-file", list, "--against", "llama-tiny.gguf"];
-    let found = json(&run(&[&args[..], &["--json"]].concat()));
+    let found = valid(&run(&[&args[..], &["--json"]].concat()));
     let against = &found["against"];
     assert_eq!((&found["tokens"], &found["windows"]), (&19.into(), &1.into()));
     for figure in ["mean", "error", "median", "percentile_99", "max"] {

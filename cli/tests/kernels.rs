@@ -3,28 +3,12 @@
 
 mod common;
 
-use common::{CONFIG, Run, Tensor, folder, model, program, qwen3, run_in};
+use common::{CONFIG, Run, Tensor, folder, model, program, qwen3, run_in, valid};
 use serde_json::Value;
 use std::path::Path;
 
 fn here(args: &[&str]) -> Run {
     run_in(Path::new("."), &[&["kernels"], args].concat())
-}
-
-fn parsed(run: &Run) -> Value {
-    serde_json::from_str(&run.out).unwrap_or_else(|e| panic!("{e}\n{}\n{}", run.out, run.err))
-}
-
-/// The document, held to the schema.
-fn valid(run: &Run) -> Value {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/report.schema.json");
-    let schema: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
-    let schema = jsonschema::draft202012::new(&schema).unwrap();
-    let document = parsed(run);
-    let faults: Vec<String> =
-        schema.iter_errors(&document).map(|e| format!("{}: {e}", e.instance_path())).collect();
-    assert!(faults.is_empty(), "{faults:?}\n{document:#}");
-    document
 }
 
 /// A bench that takes a moment: one kernel, one element type, one op.
@@ -45,7 +29,7 @@ fn the_list_says_what_each_kernel_is() {
         let better = kernels.iter().filter(better).filter(|k| work == "fast" || k["activations"] == "f32");
         assert_eq!(better.count(), 0, "{work}");
     }
-    let plugins = parsed(&run_in(Path::new("."), &["plugins", "--json"]));
+    let plugins = valid(&run_in(Path::new("."), &["plugins", "--json"]));
     assert_eq!(plugins["kernels"], document["kernels"], "the same facts");
 
     let text = here(&["list"]).out;
@@ -94,7 +78,7 @@ fn every_kernel_is_right_on_made_up_tensors() {
     let rows = document["rows"].as_array().unwrap();
     let has = |op: &str, dtype: &str| rows.iter().any(|r| r["op"] == op && r["type"] == dtype);
     assert!(has("matmul", "Q4_K") && has("decode", "IQ1_M") && has("embed", "BF16"));
-    let usable = parsed(&here(&["list", "--json"]));
+    let usable = valid(&here(&["list", "--json"]));
     let leaves =
         usable["kernels"].as_array().unwrap().iter().filter(|k| k["usable"] == true && k["kind"] == "leaf");
     for leaf in leaves.map(|k| k["name"].as_str().unwrap()) {

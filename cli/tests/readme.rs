@@ -1,26 +1,64 @@
 //! The README's outputs are what the program prints, and its library example is the one that is compiled.
-//! `UPDATE=1 cargo test -p scantling-cli --test readme` writes them anew.
+//! `UPDATE=1 cargo test -p scantling-cli --test readme` writes them anew; those of models that are not in the repository
+//! where `SCANTLING_MODELS` has them.
 
 #![allow(clippy::disallowed_methods)] // Tests read their own files.
+#![allow(clippy::print_stdout, reason = "tests say what they skip")]
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_path_buf()
 }
 
-/// What a command line of the README prints, run from the repository's root.
-fn run(line: &str) -> String {
-    let words = line.strip_prefix("$ scantling ").expect("every console block begins with a command");
-    let run = Command::new(env!("CARGO_BIN_EXE_scantling"))
-        .args(words.split_whitespace())
-        .current_dir(root())
-        .env_remove("SCANTLING_WIDTH")
-        .output()
-        .unwrap();
-    String::from_utf8(run.stdout).unwrap()
+/// Where a command line of the README is run: the repository's root, or the folder of models where it is about one of
+/// those; `None` if nobody has it here.
+fn place(words: &[&str]) -> Option<PathBuf> {
+    if words.first() != Some(&"generate") || root().join(words[1]).exists() {
+        return Some(root());
+    }
+    let models = std::env::var_os("SCANTLING_MODELS").map(PathBuf::from);
+    let models = models.filter(|folder| folder.join(words[1]).exists());
+    if models.is_none() {
+        println!("skipped: SCANTLING_MODELS has no {}", words[1]);
+    }
+    models
+}
+
+/// What a command prints, given this on standard input.
+fn run(place: &Path, words: &[&str], input: &str) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_scantling"));
+    command.args(words).current_dir(place).env_remove("SCANTLING_WIDTH");
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    // One that asks for nothing may be over by now.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
+}
+
+/// A block with its output made anew: a command, behind it what it prints; where lines begin with `> ` these are typed,
+/// and behind each is what it adds to the output.
+fn block(text: &str) -> String {
+    let command = text.lines().next().unwrap();
+    let line = command.strip_prefix("$ scantling ").expect("every console block begins with a command");
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let Some(place) = place(&words) else { return text.to_owned() };
+    let typed: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("> ")).collect();
+    if typed.is_empty() {
+        return format!("{command}\n{}", run(&place, &words, ""));
+    }
+    let (mut out, mut before) = (format!("{command}\n"), String::new());
+    for turn in 1..=typed.len() {
+        let now = run(&place, &words, &typed[..turn].join("\n"));
+        let more = now.strip_prefix(&before).expect("what was said before is said again");
+        assert!(!more.lines().any(|line| line.starts_with("> ")), "{more}");
+        out += &format!("> {}\n{more}", typed[turn - 1]);
+        before = now;
+    }
+    out
 }
 
 /// The text with the output of every `console` block made anew.
@@ -29,9 +67,8 @@ fn replayed(text: &str) -> String {
     let mut parts = text.split(OPEN);
     let mut out = parts.next().unwrap().to_owned();
     for part in parts {
-        let (block, rest) = part.split_once("```\n").expect("a console block ends");
-        let command = block.lines().next().unwrap();
-        out += &format!("{OPEN}{command}\n{}```\n{rest}", run(command));
+        let (inside, rest) = part.split_once("```\n").expect("a console block ends");
+        out += &format!("{OPEN}{}```\n{rest}", block(inside));
     }
     out
 }

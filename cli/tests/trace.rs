@@ -5,7 +5,7 @@ mod common;
 #[allow(clippy::duplicate_mod)]
 mod models;
 
-use common::{Run, run_in};
+use common::{Run, run_in, valid};
 use models::testdata;
 use scantling_core::cache::KvType;
 use scantling_core::check::Request;
@@ -24,17 +24,6 @@ const IDS: &str = "5,107,282,9,300,302,263,44,7,251";
 
 fn run(args: &[&str]) -> Run {
     run_in(&testdata(""), args)
-}
-
-#[track_caller]
-fn json(run: &Run) -> Value {
-    let text = std::fs::read(testdata("../docs/report.schema.json")).unwrap();
-    let schema = jsonschema::draft202012::new(&serde_json::from_slice(&text).unwrap()).unwrap();
-    let document: Value =
-        serde_json::from_str(&run.out).unwrap_or_else(|e| panic!("{e} {} {}", run.out, run.err));
-    let faults: Vec<String> = schema.iter_errors(&document).map(|e| e.to_string()).collect();
-    assert!(faults.is_empty(), "{faults:?}\n{document:#}");
-    document
 }
 
 /// A copy of a model that faults can be planted in.
@@ -100,7 +89,7 @@ impl Planted {
 #[track_caller]
 fn first(model: &str, against: &str) -> (String, Option<u64>, u64, u64) {
     let run = run(&["trace", model, "--ids", IDS, "--against", against, "--json"]);
-    let document = json(&run);
+    let document = valid(&run);
     assert_eq!((run.code, &document["within"]), (1, &Value::Bool(false)), "{}", run.err);
     let first = &document["first"];
     let number = |of: &str| first["first"][of].as_u64().unwrap();
@@ -153,7 +142,7 @@ fn one_corrupted_block_of_one_tensor_is_found() {
     });
     assert!(rows > row);
     assert_eq!(found(faulty.path(), model, "layers.0.up", 0, 0), row as u64);
-    let report = json(&run(&["trace", faulty.path(), "--ids", IDS, "--against", model, "--json"]));
+    let report = valid(&run(&["trace", faulty.path(), "--ids", IDS, "--against", model, "--json"]));
     let tokens = IDS.split(',').count();
     assert!(report["first"]["beyond"].as_u64().unwrap() <= tokens as u64, "only that row is off");
 }
@@ -285,7 +274,7 @@ fn a_scale_from_hidden_over_heads_is_found() {
 fn both_formats_and_all_kernels_are_within_the_tolerance() {
     for family in ["qwen3", "qwen2", "llama"] {
         let (folder, file) = (format!("{family}-tiny"), format!("{family}-tiny.gguf"));
-        let within = json(&run(&["trace", &file, "--ids", IDS, "--against", &folder, "--json"]));
+        let within = valid(&run(&["trace", &file, "--ids", IDS, "--against", &folder, "--json"]));
         assert_eq!(within["tolerance"]["share"], EXACT, "{family}");
         assert_eq!((&within["within"], &within["first"]), (&Value::Bool(true), &Value::Null), "{family}");
         assert!(within["intermediates"].as_array().unwrap().len() > 30);
@@ -306,7 +295,7 @@ fn a_dump_is_read_back_and_says_its_tokens() {
     let folder = tempfile::tempdir().unwrap();
     let dump = folder.path().join("dump.safetensors");
     let dump = dump.to_str().unwrap();
-    let written = json(&run(&["trace", "llama-tiny", "--ids", IDS, "-o", dump, "--json"]));
+    let written = valid(&run(&["trace", "llama-tiny", "--ids", IDS, "-o", dump, "--json"]));
     let names: Vec<&str> =
         written["intermediates"].as_array().unwrap().iter().map(|i| i["name"].as_str().unwrap()).collect();
     assert_eq!((names[0], names[names.len() - 1]), ("embedding", "logits"));
@@ -354,7 +343,7 @@ fn dumps_made_elsewhere_are_compared_as_far_as_they_go() {
     let asked = run(&args);
     assert!(asked.code == 2 && asked.err.contains("Give --prompt or --ids"), "{}", asked.err);
     let run = run(&[&args[..], &["--ids", "3,4"]].concat());
-    let report = json(&run);
+    let report = valid(&run);
     let names: Vec<&Value> = report["intermediates"].as_array().unwrap().iter().map(|i| &i["name"]).collect();
     assert_eq!(names, ["embedding", "layers.1.output"]);
     assert_eq!(report["only_expected"], serde_json::json!(["layers.0.router"]));

@@ -1,6 +1,7 @@
 //! Writing on: a prompt in, token after token out, until something ends it.
 
 use crate::error::{Error, Result};
+use crate::matrix::RowsBuf;
 use crate::model::Session;
 use crate::sample::Sampler;
 use crate::tokenizer::Tokenizer;
@@ -47,59 +48,63 @@ pub struct Written {
     pub wrote: Duration,
 }
 
-/// Feeds the session what follows on what it has seen, then writes on. `before` are the tokens it has seen and
-/// `prompt` those that follow; text is told as it comes, and anyone who answers `false` hears no more.
+/// Feeds the session what follows on what it has seen, then writes on. Text is told as it comes, also where it is
+/// empty: whoever listens may end it at any token and between the batches of the prompt by answering `false`, and hears
+/// no more.
 pub fn write_on(
     session: &mut Session<'_>,
     tokenizer: &Tokenizer,
     sampler: &mut Sampler,
-    before: &[u32],
     prompt: &[u32],
     stops: &Stops,
     tell: &mut dyn FnMut(&str) -> bool,
 ) -> Result<Written> {
-    let mut all = [before, prompt].concat();
     let ends = if stops.ignore_ends { Vec::new() } else { tokenizer.end_ids() };
     let began = Instant::now();
-    let mut logits = session.feed(prompt, 1, None)?;
+    let first = prefill(session, prompt, tell)?;
     let read = began.elapsed();
     let began = Instant::now();
     let (mut ids, mut stream, mut held) = (Vec::new(), tokenizer.stream(true), Held::new(&stops.texts));
     let mut text = String::new();
     let mut say = |new: &str, text: &mut String| {
         text.push_str(new);
-        new.is_empty() || tell(new)
+        tell(new)
     };
-    let ending = loop {
-        if ids.len() >= stops.tokens {
-            break Ending::Length;
+    let ending = 'written: {
+        let Some(mut logits) = first else { break 'written Ending::Interrupted };
+        loop {
+            if ids.len() >= stops.tokens {
+                break Ending::Length;
+            }
+            let row = logits.view();
+            let last = row.rows().checked_sub(1).map(|last| row.row(last));
+            let id = last.and_then(|last| sampler.pick(last, session.ids()));
+            let id = id.ok_or_else(|| {
+                Error::Usage(
+                    "no logit is a number: look at the weights with scantling check --data".to_owned(),
+                )
+            })?;
+            ids.push(id);
+            if ends.contains(&id) {
+                break Ending::Token(id);
+            }
+            // A row of the embedding that no token belongs to has no text.
+            let new = if tokenizer.piece(id).is_some() { stream.push(id)? } else { None };
+            let (new, stop) = held.push(&new.unwrap_or_default());
+            if !say(&new, &mut text) {
+                break Ending::Interrupted;
+            }
+            if let Some(stop) = stop {
+                break Ending::Text(stop);
+            }
+            if ids.len() >= stops.tokens {
+                break Ending::Length;
+            }
+            if session.len() >= session.context() {
+                break Ending::Context;
+            }
+            logits = session.feed(&[id], 1, None)?;
         }
-        let row = logits.view();
-        let id = (row.rows() > 0).then(|| sampler.pick(row.row(row.rows() - 1), &all)).flatten();
-        let id = id.ok_or_else(|| {
-            Error::Usage("no logit is a number: look at the weights with scantling check --data".to_owned())
-        })?;
-        ids.push(id);
-        all.push(id);
-        if ends.contains(&id) {
-            break Ending::Token(id);
-        }
-        // A row of the embedding that no token belongs to has no text.
-        let new = if tokenizer.piece(id).is_some() { stream.push(id)? } else { None };
-        let (new, stop) = held.push(&new.unwrap_or_default());
-        if !say(&new, &mut text) {
-            break Ending::Interrupted;
-        }
-        if let Some(stop) = stop {
-            break Ending::Text(stop);
-        }
-        if ids.len() >= stops.tokens {
-            break Ending::Length;
-        }
-        if session.len() >= session.context() {
-            break Ending::Context;
-        }
-        logits = session.feed(&[id], 1, None)?;
     };
     if !matches!(ending, Ending::Text(_) | Ending::Interrupted) {
         let (new, stop) = held.push(&stream.finish()?.unwrap_or_default());
@@ -107,6 +112,27 @@ pub fn write_on(
         say(&(new + &rest), &mut text);
     }
     Ok(Written { ids, text, ending, read, wrote: began.elapsed() })
+}
+
+/// The logits behind the last token of a prompt, or nothing if whoever listens would not wait for them.
+fn prefill(
+    session: &mut Session<'_>,
+    prompt: &[u32],
+    tell: &mut dyn FnMut(&str) -> bool,
+) -> Result<Option<RowsBuf>> {
+    session.fits(prompt)?;
+    let mut rest = prompt;
+    loop {
+        let (some, more) = rest.split_at(rest.len().min(session.batch()));
+        let logits = session.feed(some, usize::from(more.is_empty()), None)?;
+        if more.is_empty() {
+            return Ok(Some(logits));
+        }
+        if !tell("") {
+            return Ok(None);
+        }
+        rest = more;
+    }
 }
 
 /// Holds back text that may be the beginning of one that ends all.

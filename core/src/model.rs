@@ -100,6 +100,8 @@ pub struct Session<'m> {
     weights: Weights<'m>,
     kernel: &'m dyn Kernel,
     cache: KvCache,
+    /// The tokens whose keys and values the cache holds.
+    ids: Vec<u32>,
     batch: usize,
     vocabulary: usize,
 }
@@ -111,7 +113,8 @@ impl<'m> Session<'m> {
         let weights = Weights::bind(model.architecture.tensors(), model.source.as_ref(), kernel)?;
         let cache = KvCache::new(&decoder.cache(), options.kv, options.context)?;
         let vocabulary = weights.matrix(decoder.embedding()).rows();
-        Ok(Session { decoder, weights, kernel, cache, batch: options.batch.max(1), vocabulary })
+        let batch = options.batch.max(1);
+        Ok(Session { decoder, weights, kernel, cache, ids: Vec::new(), batch, vocabulary })
     }
 
     /// Computes the logits `[want, vocabulary]` of the last `want` of these tokens, which stand behind those fed
@@ -136,6 +139,7 @@ impl<'m> Session<'m> {
             let rows = self.decoder.forward(&mut pass);
             logits.extend_from_slice(rows.data());
             self.cache.advance(some.len());
+            self.ids.extend_from_slice(some);
             done += some.len();
         }
         Ok(RowsBuf::from_vec(logits, ids.len() - from, self.vocabulary))
@@ -163,7 +167,12 @@ impl<'m> Session<'m> {
         self.decoder
     }
 
-    /// Tokens seen so far.
+    /// The tokens seen so far.
+    pub fn ids(&self) -> &[u32] {
+        &self.ids
+    }
+
+    /// How many tokens were seen so far.
     pub fn len(&self) -> usize {
         self.cache.len()
     }
@@ -178,9 +187,25 @@ impl<'m> Session<'m> {
         self.cache.capacity()
     }
 
-    /// Forgets all but the first tokens.
+    /// Tokens that are computed at once.
+    pub fn batch(&self) -> usize {
+        self.batch
+    }
+
+    /// Forgets all but the first tokens. The cache keeps every position, those out of a layer's window too, so that it
+    /// is as if the others had never been seen.
     pub fn truncate(&mut self, len: usize) {
         self.cache.truncate(len);
+        self.ids.truncate(len);
+    }
+
+    /// Goes back to where these tokens part from those seen, and gives those that are still to be fed: at least the
+    /// last, since nobody kept its logits.
+    pub fn rewind<'i>(&mut self, ids: &'i [u32]) -> &'i [u32] {
+        let same = self.ids.iter().zip(ids).take_while(|(seen, id)| seen == id).count();
+        let kept = same.min(ids.len().saturating_sub(1));
+        self.truncate(kept);
+        &ids[kept..]
     }
 
     /// Number of distinct tokens, the width of the logits.

@@ -1,6 +1,6 @@
 //! The arguments of what looks at the numbers of a run: logits, traces, perplexity.
 
-use super::{KernelArgs, ListArgs, OverrideArgs};
+use super::RunArgs;
 use clap::{ArgGroup, Args};
 use std::path::PathBuf;
 
@@ -58,15 +58,9 @@ pub struct LogitsArgs {
     /// Write the logits to this file, for numpy
     #[arg(long, value_name = "FILE")]
     pub npy: Option<PathBuf>,
-    /// Without any, `auto`, which is `exact` here.
+    /// What commands that run a model share; `auto` is `exact` here.
     #[command(flatten)]
-    pub kernels: KernelArgs,
-    /// What takes the place of what the files say.
-    #[command(flatten)]
-    pub overrides: OverrideArgs,
-    /// Form of the output.
-    #[command(flatten)]
-    pub list: ListArgs,
+    pub run: RunArgs,
 }
 
 /// What a model is fed.
@@ -106,15 +100,9 @@ pub struct TraceArgs {
     /// Show every intermediate, not the last of each layer alone
     #[arg(long, requires = "against")]
     pub full: bool,
-    /// Without any, `auto`, which is `exact` here.
+    /// What commands that run a model share; `auto` is `exact` here.
     #[command(flatten)]
-    pub kernels: KernelArgs,
-    /// What takes the place of what the files say.
-    #[command(flatten)]
-    pub overrides: OverrideArgs,
-    /// Form of the output.
-    #[command(flatten)]
-    pub list: ListArgs,
+    pub run: RunArgs,
 }
 
 fn share(text: &str) -> Result<f64, String> {
@@ -143,13 +131,7 @@ pub struct PerplexityArgs {
     /// Tokens that each window is behind the last [default: half of the window]
     #[arg(long, value_name = "N")]
     pub stride: Option<usize>,
-    /// Without any, `auto`, which is `exact` here.
+    /// What commands that run a model share; `auto` is `exact` here.
     #[command(flatten)]
-    pub kernels: KernelArgs,
-    /// What takes the place of what the files say.
-    #[command(flatten)]
-    pub overrides: OverrideArgs,
-    /// Form of the output.
-    #[command(flatten)]
-    pub list: ListArgs,
+    pub run: RunArgs,
 }

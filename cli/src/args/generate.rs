@@ -1,6 +1,6 @@
 //! The arguments of `generate`.
 
-use super::{KernelArgs, KvWish, ListArgs, OverrideArgs};
+use super::{KvWish, RunArgs};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -8,11 +8,15 @@ const EXAMPLES: &str = "\
 Examples:
   scantling generate model.gguf --prompt 'The capital of France is' -n 24
   scantling generate Qwen3-0.6B/ --chat --prompt 'What is the capital of France?'
+  scantling generate Qwen3-0.6B/ --chat --system 'Be brief.'
+  printf '%s\\n' 'My name is Ada.' 'Who am I?' | scantling generate model.gguf --chat --json | jq -r '.turns[].text'
   scantling generate model.gguf --prompt-file prompt.txt --temperature 0.7 --top-p 0.9 --seed 1
   scantling generate model.gguf --prompt 'Once' --stop '. ' --json | jq -r .text
 
 Without --temperature the likeliest token is taken each time, so that two runs can be compared. Text goes to standard
 output as it comes; which kernel ran, how fast, and in how much memory to standard error.
+With --chat and no text each line of standard input is a turn of one conversation; the end of input ends it. On a
+terminal an interrupt ends the answer under way, and at the prompt the conversation. -n bounds each answer.
 Exit codes: 0 done, 2 a wrong request, 3 something cannot be read, 130 interrupted.";
 
 /// Arguments of `generate`.
@@ -21,7 +25,7 @@ Exit codes: 0 done, 2 a wrong request, 3 something cannot be read, 130 interrupt
 pub struct GenerateArgs {
     /// The model: a folder or a file
     pub model: PathBuf,
-    /// The text to go on from; without one it is read from standard input
+    /// The text to go on from; without one it is read from standard input, with --chat a turn from each line
     #[arg(long, value_name = "TEXT")]
     pub prompt: Option<String>,
     /// Take the text from this file
@@ -36,7 +40,8 @@ pub struct GenerateArgs {
     /// Tokens to write at most
     #[arg(short = 'n', long, value_name = "N", default_value_t = 128)]
     pub new_tokens: usize,
-    /// Tokens that there is room for [default: prompt and new tokens]
+    /// Tokens that there is room for [default: prompt and new tokens; for several turns 4096, or what the model was
+    /// made for if that is less]
     #[arg(long, value_name = "N")]
     pub context: Option<usize>,
     /// How keys and values are stored [default: f32 for exact kernels, f16 for others]
@@ -48,18 +53,12 @@ pub struct GenerateArgs {
     /// Go on after a token that ends a turn
     #[arg(long)]
     pub ignore_eos: bool,
+    /// What commands that run a model share; `auto` is `fast` here.
+    #[command(flatten)]
+    pub run: RunArgs,
     /// How the next token is chosen.
     #[command(flatten)]
     pub sampling: SamplingArgs,
-    /// Without any, `auto`, which is `fast` here.
-    #[command(flatten)]
-    pub kernels: KernelArgs,
-    /// What takes the place of what the files say.
-    #[command(flatten)]
-    pub overrides: OverrideArgs,
-    /// Form of the output.
-    #[command(flatten)]
-    pub list: ListArgs,
 }
 
 /// How the next token is chosen.

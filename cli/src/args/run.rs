@@ -39,16 +39,30 @@ pub struct BenchArgs {
     /// How keys and values are stored [default: f32 for exact kernels, f16 for others]
     #[arg(long, value_enum, value_name = "TYPE")]
     pub kv_type: Option<KvWish>,
-    /// Without any, `auto`, which is `fast` here.
+    /// What commands that run a model share; `auto` is `fast` here.
     #[command(flatten)]
-    pub kernels: KernelArgs,
+    pub run: RunArgs,
+}
+
+/// What every command that runs a model takes.
+#[derive(Debug, Args)]
+#[command(mut_arg("kernel", |arg| arg.help(KERNEL)))]
+pub struct RunArgs {
     /// What takes the place of what the files say.
     #[command(flatten)]
     pub overrides: OverrideArgs,
     /// Form of the output.
     #[command(flatten)]
     pub list: ListArgs,
+    /// Which kernel computes: last, for its heading would stand over all that follows.
+    #[command(flatten)]
+    pub kernels: KernelArgs,
 }
+
+/// The commands that compare kernels run all of them; those that run a model choose.
+const KERNEL: &str = "The kernel: auto, exact, fast, a name of `kernels list`, or wrappers and a name: rayon+avx2, \
+    verify+fast; bench takes several [default: auto, which is exact where numbers are looked at, and fast in generate \
+    and bench]";
 
 /// How keys and values may be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -27,8 +27,8 @@ pub(super) fn run(
     if plan.prompt == 0 && plan.new == 0 {
         return Err(Error::Usage("there is nothing to measure: -p and -n are both 0".into()));
     }
-    let contenders = backends(&args.kernels, registry, Work::Fast, || vec!["auto".to_owned()])?;
-    let (model, prepared) = runner::open(registry, &args.model, &args.overrides)?;
+    let contenders = backends(&args.run.kernels, registry, Work::Fast, || vec!["auto".to_owned()])?;
+    let (model, prepared) = runner::open(registry, &args.model, &args.run.overrides)?;
     let steps = Steps::new(contenders.len(), Look::of_stderr(look));
     let mut all = Vec::new();
     for backend in &contenders {
@@ -36,7 +36,7 @@ pub(super) fn run(
         all.push(measured(&model, backend, args, plan)?);
     }
     drop(steps);
-    if args.list.wants_json() {
+    if args.run.list.wants_json() {
         json::runs::bench(screen, &model, &prepared, &all);
     } else {
         written(text::runs::bench(screen, &model, &prepared, &all))?;

@@ -1,21 +1,31 @@
-//! `generate`: a model writes on from a text.
+//! `generate`: a model writes on from a text, or answers turn after turn.
 
-use super::{note, note_context, tokens, written};
+use super::chat;
+use super::tokens::Asked;
+use super::{note, note_context, written};
 use crate::args::{GenerateArgs, KvWish, LookArgs, SamplingArgs};
-use crate::backend;
+use crate::backend::{self, Backend};
+use crate::interrupt::{self, INTERRUPTED, Interrupts};
 use crate::render::{json, text};
 use crate::runner;
-use crate::terminal::Screen;
+use crate::terminal::{Look, Screen};
+use scantling_core::cache::KvType;
 use scantling_core::error::{Error, Result};
-use scantling_core::generate::{Ending, Stops, write_on};
+use scantling_core::generate::{Ending, Stops, Written, write_on};
 use scantling_core::model::{BATCH, Model, Options, Session};
 use scantling_core::registry::{Registry, Work};
 use scantling_core::sample::{Sampler, Sampling};
-use scantling_core::tokenizer::{ChatTemplate, Message, Reading, Tokenizer};
-use std::sync::atomic::{AtomicBool, Ordering};
+use scantling_core::tokenizer::{ChatTemplate, Reading, Tokenizer};
 
-/// What a shell gives to a program that was interrupted.
-const INTERRUPTED: u8 = 130;
+/// What writes: all that is settled before the first token.
+pub(super) struct Writer<'a> {
+    pub args: &'a GenerateArgs,
+    pub look: &'a LookArgs,
+    pub model: &'a Model,
+    pub backend: &'a Backend,
+    pub tokenizer: &'a Tokenizer,
+    pub kv: KvType,
+}
 
 pub(super) fn run(
     registry: &Registry,
@@ -23,74 +33,112 @@ pub(super) fn run(
     look: &LookArgs,
     screen: &mut Screen<'_>,
 ) -> Result<u8> {
-    let backend = backend::one(&args.kernels, registry, Work::Fast)?;
-    let model = runner::load(registry, &args.model, &args.overrides)?;
+    let backend = backend::one(&args.run.kernels, registry, Work::Fast)?;
+    let model = runner::load(registry, &args.model, &args.run.overrides)?;
     let tokenizer = Tokenizer::of(model.source.as_ref())?;
-    let ids = prompt(args, &model, &tokenizer)?;
-    let context = args.context.unwrap_or(ids.len().saturating_add(args.new_tokens));
-    note_context(look, &model, context);
-    runner::prepare(&model, |text| note(look, text))?;
-    let kernel = backend.kernel.as_ref();
-    let kv = runner::kv_type(args.kv_type.map(KvWish::kind), kernel);
-    let mut session = Session::new(&model, kernel, Options { context, kv, batch: BATCH })?;
+    let kv = runner::kv_type(args.kv_type.map(KvWish::kind), backend.kernel.as_ref());
+    let writer = Writer { args, look, model: &model, backend: &backend, tokenizer: &tokenizer, kv };
+    let turns = args.chat && args.prompt.is_none() && args.prompt_file.is_none();
+    if turns { chat::run(&writer, screen) } else { once(&writer, screen) }
+}
+
+/// One text, written on.
+fn once(writer: &Writer<'_>, screen: &mut Screen<'_>) -> Result<u8> {
+    let args = writer.args;
+    let asked = Asked {
+        model: &args.model,
+        text: args.prompt.as_deref(),
+        file: args.prompt_file.as_deref(),
+        chat: args.chat,
+        system: args.system.as_deref(),
+    };
+    let (text, how) = asked.read(|| writer.template())?;
+    let ids = writer.ids(&text, how)?;
+    let mut session = writer.session(args.context.unwrap_or(ids.len().saturating_add(args.new_tokens)))?;
     session.fits(&ids)?;
-    let mut sampler = Sampler::new(sampling(&args.sampling));
-    let stops = Stops { tokens: args.new_tokens, texts: args.stop.clone(), ignore_ends: args.ignore_eos };
-    let json = args.list.wants_json();
-    heed_interrupts();
-    let done = write_on(&mut session, &tokenizer, &mut sampler, &[], &ids, &stops, &mut |text| {
-        if !json {
-            screen.send(text::generate::shown(text).as_bytes());
-            screen.flush();
-        }
-        !STOPPED.load(Ordering::Relaxed)
-    })?;
-    if json {
-        json::generate::generate(screen, &model, &backend, kv, &ids, &done);
-    } else {
-        screen.send(b"\n");
-        screen.flush();
-        let cache = session.cache_bytes(session.len()).unwrap_or(0);
-        let held = session.owned_bytes().saturating_add(cache);
-        told(look, |screen| text::generate::summary(screen, &model, &backend, ids.len(), held, &done))?;
+    let interrupts = Interrupts::heed(interrupt::quit);
+    let done = writer.write(&mut session, &mut writer.sampler(), &ids, &interrupts, screen)?;
+    if args.run.list.wants_json() {
+        json::generate::generate(screen, writer.model, writer.backend, writer.kv, &ids, &done);
     }
     Ok(if done.ending == Ending::Interrupted { INTERRUPTED } else { 0 })
 }
 
-/// Writes to standard error.
-fn told(look: &LookArgs, tell: impl FnOnce(&mut Screen<'_>) -> std::fmt::Result) -> Result<()> {
-    let look = crate::terminal::Look::of_stderr(look);
-    let mut out = crate::terminal::stderr(&look);
-    let mut screen = Screen::new(&mut out, look);
-    written(tell(&mut screen))?;
-    // Where standard error is closed there is nobody to tell.
-    let _ = screen.finish();
-    Ok(())
-}
-
-/// The tokens of what is asked for.
-fn prompt(args: &GenerateArgs, model: &Model, tokenizer: &Tokenizer) -> Result<Vec<u32>> {
-    let given = match (&args.prompt, &args.prompt_file) {
-        (Some(text), _) => text.clone(),
-        (None, Some(path)) => tokens::of_file(path)?,
-        (None, None) => tokens::of_stdin()?,
-    };
-    let ids = if args.chat {
-        let template = ChatTemplate::of(model.source.as_ref(), tokenizer)?;
-        let template = template.ok_or_else(|| {
-            Error::Usage(format!("{} has no chat template; leave --chat out", args.model.display()))
-        })?;
-        let mut messages: Vec<Message> = Vec::new();
-        messages.extend(args.system.as_ref().map(|text| Message::new("system", text)));
-        messages.push(Message::new("user", given));
-        tokenizer.ids(&template.render(&messages, true)?, Reading::TEMPLATED)?
-    } else {
-        tokenizer.ids(&given, Reading::PROMPT)?
-    };
-    if ids.is_empty() {
-        return Err(Error::Usage("the text is no token at all: there is nothing to go on from".into()));
+impl<'a> Writer<'a> {
+    /// The model's chat template, if it has one.
+    pub fn template(&self) -> Result<Option<ChatTemplate>> {
+        ChatTemplate::of(self.model.source.as_ref(), self.tokenizer)
     }
-    Ok(ids)
+
+    /// The tokens of a text, of which there has to be one.
+    pub fn ids(&self, text: &str, how: Reading) -> Result<Vec<u32>> {
+        let ids = self.tokenizer.ids(text, how)?;
+        if ids.is_empty() {
+            return Err(Error::Usage(
+                "the text is no token at all: there is nothing to go on from".to_owned(),
+            ));
+        }
+        Ok(ids)
+    }
+
+    /// A session with so much room, its weights in memory.
+    pub fn session(&self, context: usize) -> Result<Session<'a>> {
+        note_context(self.look, self.model, context);
+        runner::prepare(self.model, |text| note(self.look, text))?;
+        let options = Options { context, kv: self.kv, batch: BATCH };
+        Session::new(self.model, self.backend.kernel.as_ref(), options)
+    }
+
+    /// What chooses the tokens.
+    pub fn sampler(&self) -> Sampler {
+        Sampler::new(sampling(&self.args.sampling))
+    }
+
+    /// Writes on behind what the session has seen and these tokens. Unless JSON is asked for, the text is shown as it
+    /// comes, and then what ran and how fast.
+    pub fn write(
+        &self,
+        session: &mut Session<'_>,
+        sampler: &mut Sampler,
+        prompt: &[u32],
+        interrupts: &Interrupts,
+        screen: &mut Screen<'_>,
+    ) -> Result<Written> {
+        let args = self.args;
+        let stops = Stops { tokens: args.new_tokens, texts: args.stop.clone(), ignore_ends: args.ignore_eos };
+        let json = args.run.list.wants_json();
+        let kept = session.len();
+        interrupts.begin();
+        let done = write_on(session, self.tokenizer, sampler, prompt, &stops, &mut |text| {
+            if !json && !text.is_empty() {
+                screen.send(text::generate::shown(text).as_bytes());
+                screen.flush();
+            }
+            !interrupts.came()
+        });
+        interrupts.end();
+        let done = done?;
+        if !json {
+            screen.send(b"\n");
+            screen.flush();
+            let cache = session.cache_bytes(session.len()).unwrap_or(0);
+            let held = session.owned_bytes().saturating_add(cache);
+            let read = text::generate::Read { kept, prompt: prompt.len() };
+            self.told(|to| text::generate::summary(to, self.model, self.backend, read, held, &done))?;
+        }
+        Ok(done)
+    }
+
+    /// Writes to standard error.
+    pub fn told(&self, tell: impl FnOnce(&mut Screen<'_>) -> std::fmt::Result) -> Result<()> {
+        let look = Look::of_stderr(self.look);
+        let mut out = crate::terminal::stderr(&look);
+        let mut screen = Screen::new(&mut out, look);
+        written(tell(&mut screen))?;
+        // Where standard error is closed there is nobody to tell.
+        let _ = screen.finish();
+        Ok(())
+    }
 }
 
 fn sampling(args: &SamplingArgs) -> Sampling {
@@ -103,19 +151,4 @@ fn sampling(args: &SamplingArgs) -> Sampling {
         seed: args.seed,
         ..Sampling::default()
     }
-}
-
-static STOPPED: AtomicBool = AtomicBool::new(false);
-
-/// The first interrupt ends the text behind the token under way, a second one the program.
-fn heed_interrupts() {
-    let heed = || {
-        if STOPPED.swap(true, Ordering::Relaxed) {
-            #[allow(clippy::exit, clippy::disallowed_methods)]
-            // asked for twice, while something long is under way
-            std::process::exit(i32::from(INTERRUPTED));
-        }
-    };
-    // Where there is a handler already, or none can be had, an interrupt ends the program as ever.
-    let _ = ctrlc::set_handler(heed);
 }

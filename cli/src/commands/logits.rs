@@ -19,8 +19,8 @@ pub(super) fn run(
     look: &LookArgs,
     screen: &mut Screen<'_>,
 ) -> Result<u8> {
-    let backend = backend::one(&args.kernels, registry, Work::Exact)?;
-    let model = runner::load(registry, &args.model, &args.overrides)?;
+    let backend = backend::one(&args.run.kernels, registry, Work::Exact)?;
+    let model = runner::load(registry, &args.model, &args.run.overrides)?;
     let ids = ids_of(&model, &args.prompt)?;
     note_context(look, &model, ids.len());
     runner::prepare(&model, |text| note(look, text))?;
@@ -42,7 +42,7 @@ pub(super) fn run(
         Ok(())
     })?;
     file.map_or(Ok(()), NewFile::finish)?;
-    if args.list.wants_json() {
+    if args.run.list.wants_json() {
         json::compute::logits(screen, &model, &backend, session.vocabulary(), &ids, &positions);
     } else {
         written(text::compute::logits(screen, &model, &backend, session.vocabulary(), &positions))?;

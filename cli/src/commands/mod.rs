@@ -1,6 +1,7 @@
 //! One file for each command: arguments → core → what is shown.
 
 mod bench;
+mod chat;
 mod check;
 mod completions;
 mod explain;
@@ -18,7 +19,6 @@ use crate::args::{Cli, Command, KernelsCommand, LookArgs, OverrideArgs, PromptAr
 use crate::render::{code_of, text};
 use crate::terminal::{self, Look, Screen};
 use clap::Parser;
-use scantling_core::bundle::File;
 use scantling_core::check::Request;
 use scantling_core::error::{Error, Result};
 use scantling_core::finding::Part;
@@ -27,7 +27,6 @@ use scantling_core::registry::Registry;
 use scantling_core::tokenizer::{Reading, Tokenizer};
 use std::ffi::OsString;
 use std::io;
-use std::path::Path;
 
 /// Reads the arguments, runs the command, and gives the exit code.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
@@ -136,33 +135,6 @@ fn ids_of_text(model: &Model, text: &str) -> Result<Vec<u32>> {
         return Err(Error::Usage("the text is no token at all: there is nothing to compute".to_owned()));
     }
     Ok(ids)
-}
-
-/// The most bytes of a file of ids: some hundred million tokens.
-const MOST_IDS: u64 = 1 << 30;
-
-/// The tokens that a file lists, as JSON or with anything between that is no digit of theirs.
-fn ids_in_file(path: &Path) -> Result<Vec<u32>> {
-    let shown = path.display().to_string();
-    let bytes = File::on_disk(shown.clone(), path)?.read_all(MOST_IDS)?;
-    let text = std::str::from_utf8(&bytes).map_err(|_| foreign_ids(&shown, "it is not UTF-8"))?;
-    let inner = text.trim().trim_start_matches('[').trim_end_matches(']');
-    let items = inner.split(|c: char| c == ',' || c.is_whitespace()).filter(|item| !item.is_empty());
-    let read = |(i, item): (usize, &str)| {
-        let what = || {
-            foreign_ids(
-                &shown,
-                &format!("number {i} of it is {:?}", item.chars().take(24).collect::<String>()),
-            )
-        };
-        item.parse().map_err(|_| what())
-    };
-    items.enumerate().map(read).collect()
-}
-
-fn foreign_ids(file: &str, what: &str) -> Error {
-    let advice = "ids are whole numbers, as a JSON list or with spaces between".to_owned();
-    Error::Foreign { file: file.to_owned(), what: format!("no list of ids: {what}"), advice }
 }
 
 /// Writing to a screen fails only when a formatter does, which would be a fault of this program.

@@ -1,6 +1,6 @@
 //! `perplexity`: how well a model foretells a text, and how far it is from another.
 
-use super::{ids_in_file, ids_of_text, note, note_context, tokens, written};
+use super::{ids_of_text, note, note_context, tokens, written};
 use crate::args::{LookArgs, OverrideArgs, PerplexityArgs};
 use crate::backend::{self, Backend};
 use crate::progress::Steps;
@@ -18,11 +18,11 @@ pub(super) fn run(
     look: &LookArgs,
     screen: &mut Screen<'_>,
 ) -> Result<u8> {
-    let backend = backend::one(&args.kernels, registry, Work::Exact)?;
-    let model = runner::load(registry, &args.model, &args.overrides)?;
+    let backend = backend::one(&args.run.kernels, registry, Work::Exact)?;
+    let model = runner::load(registry, &args.model, &args.run.overrides)?;
     let ids = match (&args.text, &args.ids_file) {
         (Some(text), _) => ids_of_text(&model, &tokens::of_file(text)?)?,
-        (None, Some(file)) => ids_in_file(file)?,
+        (None, Some(file)) => tokens::ids_in_file(file)?,
         (None, None) => Vec::new(),
     };
     let stride = args.stride.unwrap_or((args.context / 2).max(1));
@@ -46,7 +46,7 @@ pub(super) fn run(
         perplexity::score(&mut session, reference.as_mut(), &ids, &windows, || steps.next("windows"))?;
     drop(steps);
     let how = text::compute::Reading { context: args.context, stride };
-    if args.list.wants_json() {
+    if args.run.list.wants_json() {
         json::compute::perplexity(screen, &model, other.as_ref(), &backend, how, &scored);
     } else {
         written(text::compute::perplexity(screen, &model, other.as_ref(), &backend, how, &scored))?;

@@ -4,37 +4,68 @@ use super::written;
 use crate::args::{DetokenizeArgs, TokenizeArgs};
 use crate::render::{json, text};
 use crate::terminal::Screen;
-use scantling_core::bundle::Bundle;
+use scantling_core::bundle::{Bundle, File};
 use scantling_core::error::{Error, Result};
 use scantling_core::registry::Registry;
-use scantling_core::tokenizer::{self, Message, Reading};
+use scantling_core::tokenizer::{self, ChatTemplate, Message, Reading};
 use std::io::Read;
 use std::path::Path;
 
 /// Bytes of a text at most: a prompt is far shorter, and a pipe need not end.
-const MOST_TEXT: u64 = 64 * 1024 * 1024;
+pub(super) const MOST_TEXT: u64 = 64 * 1024 * 1024;
+
+/// What standard input is called where something of it is told.
+const STDIN: &str = "standard input";
+
+/// What a model is asked to read: a text, a file of one, or else standard input.
+pub(super) struct Asked<'a> {
+    pub model: &'a Path,
+    pub text: Option<&'a str>,
+    pub file: Option<&'a Path>,
+    /// Whether it is what a user says.
+    pub chat: bool,
+    /// What the system says before.
+    pub system: Option<&'a str>,
+}
+
+impl Asked<'_> {
+    /// The text that the model sees, and how it is read.
+    pub fn read(&self, chat: impl FnOnce() -> Result<Option<ChatTemplate>>) -> Result<(String, Reading)> {
+        let given = match (self.text, self.file) {
+            (Some(text), _) => text.to_owned(),
+            (None, Some(path)) => of_file(path)?,
+            (None, None) => of_stdin()?,
+        };
+        if !self.chat {
+            return Ok((given, Reading::PROMPT));
+        }
+        let mut messages = opening(self.system);
+        messages.push(Message::new("user", given));
+        Ok((template(self.model, chat()?)?.render(&messages, true)?, Reading::TEMPLATED))
+    }
+}
+
+/// The template of a model that a conversation is asked of.
+pub(super) fn template(model: &Path, found: Option<ChatTemplate>) -> Result<ChatTemplate> {
+    found.ok_or_else(|| Error::Usage(format!("{} has no chat template; leave --chat out", model.display())))
+}
+
+/// What stands before the first turn of a conversation.
+pub(super) fn opening(system: Option<&str>) -> Vec<Message> {
+    system.map(|text| Message::new("system", text)).into_iter().collect()
+}
 
 pub(super) fn tokenize(registry: &Registry, args: &TokenizeArgs, screen: &mut Screen<'_>) -> Result<u8> {
     let (tokenizer, chat) = tokenizer::open(registry, &args.model)?;
-    let given = match (&args.text, &args.prompt_file) {
-        (Some(text), _) => text.clone(),
-        (None, Some(path)) => of_file(path)?,
-        (None, None) => of_stdin()?,
+    let asked = Asked {
+        model: &args.model,
+        text: args.text.as_deref(),
+        file: args.prompt_file.as_deref(),
+        chat: args.chat,
+        system: args.system.as_deref(),
     };
-    let (given, how) = if args.chat {
-        let Some(chat) = chat else {
-            let model = args.model.display();
-            return Err(Error::Usage(format!("{model} has no chat template; leave --chat out")));
-        };
-        let mut messages: Vec<Message> = Vec::new();
-        messages.extend(args.system.as_ref().map(|text| Message::new("system", text)));
-        messages.push(Message::new("user", given));
-        (chat.render(&messages, true)?, Reading::TEMPLATED)
-    } else if args.no_special {
-        (given, Reading { edges: false, special: false })
-    } else {
-        (given, Reading::PROMPT)
-    };
+    let (given, how) = asked.read(|| Ok(chat))?;
+    let how = if args.no_special { Reading { edges: false, special: false } } else { how };
     let tokens = tokenizer.encode(&given, how)?;
     if args.ids_only {
         written(text::tokens::ids(screen, &tokens))?;
@@ -48,7 +79,12 @@ pub(super) fn tokenize(registry: &Registry, args: &TokenizeArgs, screen: &mut Sc
 
 pub(super) fn detokenize(registry: &Registry, args: &DetokenizeArgs, screen: &mut Screen<'_>) -> Result<u8> {
     let (tokenizer, _) = tokenizer::open(registry, &args.model)?;
-    let ids = if args.ids.is_empty() { numbers(&of_stdin()?)? } else { args.ids.clone() };
+    let ids = if args.ids.is_empty() {
+        let listed = ids_in(&of_stdin()?);
+        listed.map_err(|what| Error::Usage(format!("{STDIN} is no list of ids: {what}; {IDS}")))?
+    } else {
+        args.ids.clone()
+    };
     let text = tokenizer.decode(&ids, args.skip_special)?;
     if args.list.wants_json() {
         json::tokens::text(screen, tokenizer.origin(), &ids, &text);
@@ -58,29 +94,50 @@ pub(super) fn detokenize(registry: &Registry, args: &DetokenizeArgs, screen: &mu
     Ok(0)
 }
 
-/// Ids apart by spaces, commas or line ends, in brackets or without.
-fn numbers(text: &str) -> Result<Vec<u32>> {
-    let apart = |c: char| c.is_whitespace() || matches!(c, ',' | '[' | ']');
-    let words = text.split(apart).filter(|word| !word.is_empty());
-    let id = |word: &str| word.parse().map_err(|_| Error::Usage(format!("\"{word}\" is no id of a token")));
-    words.map(id).collect()
+/// The most bytes of a file of ids: some hundred million tokens.
+const MOST_IDS: u64 = 1 << 30;
+
+/// The ids that a file lists.
+pub(super) fn ids_in_file(path: &Path) -> Result<Vec<u32>> {
+    let shown = path.display().to_string();
+    let bytes = File::on_disk(shown.clone(), path)?.read_all(MOST_IDS)?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| "it is not UTF-8".to_owned());
+    text.and_then(ids_in).map_err(|what| Error::Foreign {
+        file: shown,
+        what: format!("no list of ids: {what}"),
+        advice: IDS.to_owned(),
+    })
+}
+
+const IDS: &str = "ids are whole numbers, as a JSON list or with spaces or commas between";
+
+/// Ids in a text, or what in it is none.
+fn ids_in(text: &str) -> Result<Vec<u32>, String> {
+    let inner = text.trim();
+    let inner = inner.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(inner);
+    let words = inner.split(|c: char| c == ',' || c.is_whitespace()).filter(|word| !word.is_empty());
+    let id = |(i, word): (usize, &str)| {
+        let start = || word.chars().take(24).collect::<String>();
+        word.parse().map_err(|_| format!("number {i} of it is {:?}", start()))
+    };
+    words.enumerate().map(id).collect()
 }
 
 pub(super) fn of_file(path: &Path) -> Result<String> {
     utf8(Bundle::on_disk(path)?.file().read_all(MOST_TEXT)?, &path.display().to_string())
 }
 
-pub(super) fn of_stdin() -> Result<String> {
+fn of_stdin() -> Result<String> {
     let mut bytes = Vec::new();
     let read = std::io::stdin().take(MOST_TEXT.saturating_add(1)).read_to_end(&mut bytes);
-    read.map_err(|e| Error::io("standard input", "cannot read it", e))?;
+    read.map_err(|e| Error::io(STDIN, "cannot read it", e))?;
     if bytes.len() as u64 > MOST_TEXT {
-        return Err(Error::Usage(format!("standard input holds more than {MOST_TEXT} bytes")));
+        return Err(Error::Usage(format!("{STDIN} holds more than {MOST_TEXT} bytes")));
     }
-    utf8(bytes, "standard input")
+    utf8(bytes, STDIN)
 }
 
-fn utf8(bytes: Vec<u8>, from: &str) -> Result<String> {
+pub(super) fn utf8(bytes: Vec<u8>, from: &str) -> Result<String> {
     String::from_utf8(bytes).map_err(|e| {
         let at = e.utf8_error().valid_up_to();
         Error::Usage(format!("{from} is not text in UTF-8: byte {at} begins no character"))

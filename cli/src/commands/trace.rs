@@ -31,9 +31,9 @@ pub(super) fn run(
     look: &LookArgs,
     screen: &mut Screen<'_>,
 ) -> Result<u8> {
-    let backend = backend::one(&args.kernels, registry, Work::Exact)?;
+    let backend = backend::one(&args.run.kernels, registry, Work::Exact)?;
     let against = args.against.as_deref().map(|text| against(registry, args, text)).transpose()?;
-    let model = runner::load(registry, &args.model, &args.overrides)?;
+    let model = runner::load(registry, &args.model, &args.run.overrides)?;
     let ids = ids(args, &model, against.as_ref())?;
     note_context(look, &model, ids.len());
     let others =
@@ -45,7 +45,7 @@ pub(super) fn run(
     if let Some(path) = &args.output {
         let trace = trace::record(&mut session(&model, &backend, ids.len())?, &ids)?;
         write(registry, path, &model, &making, &ids, &trace)?;
-        if against.is_none() && args.list.wants_json() {
+        if against.is_none() && args.run.list.wants_json() {
             json::compute::traced(screen, &model, &backend, &ids, path, &trace);
         } else if against.is_none() {
             written(text::compute::traced(screen, &model, &backend, path, &trace))?;
@@ -67,7 +67,7 @@ pub(super) fn run(
     let mut found = Side::Run(Box::new(found));
     let report = trace::compare(&mut found, &mut expected, &ids, allowance)?;
     let against = args.against.as_deref().unwrap_or_default();
-    if args.list.wants_json() {
+    if args.run.list.wants_json() {
         json::compute::compared(screen, &model, &backend, &ids, against, &made, &report);
     } else {
         written(text::compute::compared(screen, &model, &backend, against, &made, &report, args.full))?;
@@ -77,7 +77,7 @@ pub(super) fn run(
 
 fn against(registry: &Registry, args: &TraceArgs, text: &str) -> Result<Against> {
     if let Some(spec) = text.strip_prefix(KERNEL) {
-        let threads = args.kernels.threads.first().copied().unwrap_or(0);
+        let threads = args.run.kernels.threads.first().copied().unwrap_or(0);
         return Ok(Against::Kernel(Backend::new(registry, spec, Work::Exact, threads)?));
     }
     let source = registry.open(Path::new(text))?;

@@ -1,6 +1,8 @@
 //! Small models that the tests write, and the program to run on them.
 #![allow(clippy::disallowed_methods, dead_code)] // tests write files, and not each uses everything
+#![allow(clippy::print_stdout, reason = "tests say what they skip")]
 
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -36,6 +38,49 @@ pub fn finished(output: Output) -> Run {
         out: String::from_utf8(output.stdout).unwrap(),
         err: String::from_utf8(output.stderr).unwrap(),
     }
+}
+
+/// The program on a terminal of its own, whose both streams come on standard output; says what is skipped where nothing
+/// here makes one.
+pub fn on_terminal(args: &[&str]) -> Option<Command> {
+    let script = Command::new("script").arg("--version").output();
+    if !script.is_ok_and(|run| String::from_utf8_lossy(&run.stdout).contains("util-linux")) {
+        println!("skipped: there is no script of util-linux, which makes a terminal");
+        return None;
+    }
+    let quoted = |word: &str| format!("'{}'", word.replace('\'', "'\\''"));
+    let program = program();
+    let words = program.get_program().to_str().into_iter().chain(args.iter().copied());
+    let line = words.map(quoted).collect::<Vec<_>>().join(" ");
+    let mut command = Command::new("script");
+    command.args(["-q", "-e", "-c", &line, "/dev/null"]);
+    // What it leaves out of its environment is left out here too.
+    for (name, value) in program.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    Some(command)
+}
+
+/// What JSON output is held to: docs/report.schema.json.
+pub fn schema() -> jsonschema::Validator {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/report.schema.json");
+    let schema: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    jsonschema::draft202012::meta::validate(&schema).unwrap();
+    jsonschema::draft202012::new(&schema).unwrap()
+}
+
+/// The document that a run printed, held to the schema.
+#[track_caller]
+pub fn valid(run: &Run) -> Value {
+    let document: Value =
+        serde_json::from_str(&run.out).unwrap_or_else(|e| panic!("{e}\n{}\n{}", run.out, run.err));
+    let faults: Vec<String> =
+        schema().iter_errors(&document).map(|e| format!("{}: {e}", e.instance_path())).collect();
+    assert!(faults.is_empty(), "{faults:?}\n{document:#}");
+    document
 }
 
 /// A tensor of a hand-made file: name, shape, bytes (F32).

@@ -40,7 +40,7 @@ fn run(run: &Run) -> Value {
         "seconds": { "median": run.time.median, "first_quartile": run.time.first, "third_quartile": run.time.third, "repetitions": run.time.count },
         "share": run.share(),
         "limit": run.limit.map(|l| l.word),
-        "read_bytes_per_second": run.rates.read,
-        "operations_per_second": run.rates.peak,
+        "read_gb_per_s": run.rates.read.map(|r| r / 1e9),
+        "peak_gflop_per_s": run.rates.peak.map(|r| r / 1e9),
     })
 }

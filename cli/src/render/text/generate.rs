@@ -12,12 +12,31 @@ pub fn shown(text: &str) -> String {
     text.chars().filter(|c| matches!(c, '\n' | '\t') || !is_control(*c)).collect()
 }
 
+/// What a model read before it wrote.
+#[derive(Clone, Copy, Debug)]
+pub struct Read {
+    /// Tokens that it had seen before.
+    pub kept: usize,
+    /// Tokens that it read.
+    pub prompt: usize,
+}
+
+/// How long a conversation may be, and what it takes then.
+pub fn room(screen: &mut Screen<'_>, context: usize, full: usize) -> fmt::Result {
+    writeln!(
+        screen,
+        "room for {}: {} of keys and values when full",
+        plural(context, "token"),
+        bytes(full as u64)
+    )
+}
+
 /// Which kernel ran, how fast, in how much memory, and why it stopped.
 pub fn summary(
     screen: &mut Screen<'_>,
     model: &Model,
     backend: &Backend,
-    prompt: usize,
+    read: Read,
     held: usize,
     done: &Written,
 ) -> fmt::Result {
@@ -26,11 +45,12 @@ pub fn summary(
     let steps = done.ids.len().saturating_sub(1);
     writeln!(
         screen,
-        "{}, {}: prompt {}, {:.1}/s; written {}, {:.1}/s; {} mapped, {} beside; {}",
+        "{}, {}: prompt {}{}, {:.1}/s; written {}, {:.1}/s; {} mapped, {} beside; {}",
         backend.name,
         plural(backend.threads, "thread"),
-        plural(prompt, "token"),
-        rate(prompt, done.read),
+        plural(read.prompt, "token"),
+        if read.kept > 0 { format!(" behind {}", read.kept) } else { String::new() },
+        rate(read.prompt, done.read),
         plural(done.ids.len(), "token"),
         rate(steps, done.wrote),
         bytes(model.bytes()),
