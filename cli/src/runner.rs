@@ -8,7 +8,9 @@ use scantling_core::error::Result;
 use scantling_core::kernel::{Kernel, Precision};
 use scantling_core::model::Model;
 use scantling_core::paging::{self, Prepared};
+use scantling_core::parallel::both;
 use scantling_core::registry::Registry;
+use scantling_core::tokenizer::Tokenizer;
 use std::path::Path;
 
 /// Opens a model that is sound, and brings its weights into memory.
@@ -32,6 +34,20 @@ pub fn load(registry: &Registry, path: &Path, overrides: &OverrideArgs) -> Resul
 
 /// Brings the weights of a model into memory; says so if they will not fit.
 pub fn prepare(model: &Model, note: impl FnOnce(&str)) -> Result<Prepared> {
+    note_size(model, note);
+    paging::prepare(model.source.files())
+}
+
+/// The same, while its vocabulary is read, which takes as long where it is large.
+pub fn prepare_with_tokenizer(model: &Model, note: impl FnOnce(&str)) -> Result<Tokenizer> {
+    note_size(model, note);
+    let source = model.source.as_ref();
+    let (tokenizer, prepared) = both(|| Tokenizer::of(source), || paging::prepare(source.files()));
+    prepared.and(tokenizer)
+}
+
+/// Says so if the weights will not fit into memory.
+fn note_size(model: &Model, note: impl FnOnce(&str)) {
     let (takes, free) = (model.bytes(), paging::available());
     if let Some(free) = free.filter(|free| takes > *free) {
         note(&format!(
@@ -41,7 +57,6 @@ pub fn prepare(model: &Model, note: impl FnOnce(&str)) -> Result<Prepared> {
             bytes(free)
         ));
     }
-    paging::prepare(model.source.files())
 }
 
 /// How keys and values are stored: as was asked, or without loss where the kernel is exact.

@@ -17,3 +17,8 @@ pub fn on_all_cores<R: Send>(work: impl FnOnce() -> R + Send) -> R {
         None => work(),
     }
 }
+
+/// Does two things, at the same time where there are cores for it.
+pub fn both<A: Send, B: Send>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + Send) -> (A, B) {
+    on_all_cores(|| rayon::join(a, b))
+}

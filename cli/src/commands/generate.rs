@@ -35,7 +35,7 @@ pub(super) fn run(
 ) -> Result<u8> {
     let backend = backend::one(&args.run.kernels, registry, Work::Fast)?;
     let model = runner::load(registry, &args.model, &args.run.overrides)?;
-    let tokenizer = Tokenizer::of(model.source.as_ref())?;
+    let tokenizer = runner::prepare_with_tokenizer(&model, |text| note(look, text))?;
     let kv = runner::kv_type(args.kv_type.map(KvWish::kind), backend.kernel.as_ref());
     let writer = Writer { args, look, model: &model, backend: &backend, tokenizer: &tokenizer, kv };
     let turns = args.chat && args.prompt.is_none() && args.prompt_file.is_none();
@@ -81,10 +81,9 @@ impl<'a> Writer<'a> {
         Ok(ids)
     }
 
-    /// A session with so much room, its weights in memory.
+    /// A session with so much room.
     pub fn session(&self, context: usize) -> Result<Session<'a>> {
         note_context(self.look, self.model, context);
-        runner::prepare(self.model, |text| note(self.look, text))?;
         let options = Options { context, kv: self.kv, batch: BATCH };
         Session::new(self.model, self.backend.kernel.as_ref(), options)
     }

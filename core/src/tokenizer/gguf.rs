@@ -6,6 +6,7 @@ use super::special::{SpecialIds, TURN_ENDS};
 use crate::check::{TOKENIZER_ID, TOKENIZER_LIST, TOKENIZER_MERGE, TOKENIZER_MODEL};
 use crate::error::{Error, Result};
 use crate::metadata::{Item, Value};
+use crate::parallel::both;
 use std::ops::ControlFlow;
 use tokenizers::decoders::DecoderWrapper;
 use tokenizers::decoders::byte_fallback::ByteFallback;
@@ -167,11 +168,23 @@ impl Vocabulary<'_> {
         let Some(rule) = pre::rule(name) else {
             return Err(self.lists.unsupported(key, name, &pre::known()));
         };
-        let by_text = self.by_text()?;
-        let merges = self.lists.merges()?;
-        self.judge_merges(&by_text, &merges)?;
+        let (by_text, merges) = both(|| self.by_text(), || self.lists.merges());
+        let (by_text, merges) = (by_text?, merges?);
+        // The library copies both parts of a merge into a buffer of the longest token's length.
+        let longest = self.tokens.iter().map(String::len).max().unwrap_or(0);
+        if merges.iter().any(|(a, b)| a.len().saturating_add(b.len()) > longest) {
+            self.judge_merges(&by_text, &merges)?;
+        }
         let model = BPE::builder().vocab_and_merges(by_text, merges).ignore_merges(rule.ignore_merges);
-        let mut made = Library::new(model.build().map_err(|e| self.refused(e))?);
+        let model = match model.build() {
+            Ok(model) => model,
+            // Which merge it is takes another look at all of them.
+            Err(e) => {
+                self.judge_merges(&self.by_text()?, &self.lists.merges()?)?;
+                return Err(self.refused(e));
+            }
+        };
+        let mut made = Library::new(model);
         made.with_normalizer(rule.normalizer()).map_err(|e| self.refused(e))?;
         made.with_pre_tokenizer(Some(rule.pre_tokenizer().map_err(|e| self.refused(e))?));
         made.with_decoder(Some(ByteLevel::default()));

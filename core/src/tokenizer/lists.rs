@@ -135,23 +135,20 @@ impl Lists<'_> {
 
     /// Merges as pairs.
     pub fn merges(&self) -> Result<Vec<(String, String)>> {
-        let key = "tokenizer.ggml.merges";
-        let merges = self.texts(key)?.unwrap_or_default();
-        let mut pairs = Vec::with_capacity(merges.len());
-        for (i, merge) in merges.into_iter().enumerate() {
-            // The space may not be the first character, since a part is never empty; a part may begin with one.
-            let first = merge.chars().next().map_or(0, char::len_utf8);
-            let at = merge.get(first..).and_then(|rest| rest.find(' ')).map(|at| at.saturating_add(first));
-            let pair = at.and_then(|at| Some((merge.get(..at)?, merge.get(at.saturating_add(1)..)?)));
-            match pair {
-                Some((a, b)) if !b.is_empty() => pairs.push((a.to_owned(), b.to_owned())),
-                _ => {
-                    let what = format!("merge {i} is not two parts with a space between: {merge:?}");
-                    return Err(self.fault(&TOKENIZER_MERGE, key, what));
-                }
+        let pairs = self.list("tokenizer.ggml.merges", "text in UTF-8", |item| match item {
+            Item::Text(bytes) => {
+                std::str::from_utf8(bytes).ok().map(|merge| parts(merge).ok_or(merge.to_owned()))
             }
-        }
-        Ok(pairs)
+            Item::Other(_) => None,
+        })?;
+        let pairs = pairs.unwrap_or_default().into_iter().enumerate();
+        let judged = pairs.map(|(i, pair)| {
+            pair.map_err(|merge| {
+                let what = format!("merge {i} is not two parts with a space between: {merge:?}");
+                self.fault(&TOKENIZER_MERGE, "tokenizer.ggml.merges", what)
+            })
+        });
+        judged.collect()
     }
 
     /// A special id; `None` where the file names none.
@@ -179,4 +176,14 @@ impl Lists<'_> {
             }
         }
     }
+}
+
+/// The two parts of a merge. The space may not be the first character, since a part is never empty; a part may begin
+/// with one.
+fn parts(merge: &str) -> Option<(String, String)> {
+    let first = merge.chars().next()?.len_utf8();
+    let at = merge.get(first..)?.find(' ')?.checked_add(first)?;
+    let (a, b) = merge.split_at_checked(at)?;
+    let b = b.get(1..).filter(|b| !b.is_empty())?;
+    Some((a.to_owned(), b.to_owned()))
 }
