@@ -44,11 +44,14 @@ fn run(place: &Path, words: &[&str], input: &str) -> String {
 fn block(text: &str) -> String {
     let command = text.lines().next().unwrap();
     let line = command.strip_prefix("$ scantling ").expect("every console block begins with a command");
-    let words: Vec<&str> = line.split_whitespace().collect();
+    // Every second piece between quotes is one word, whatever is in it.
+    let words = line.split('\'').enumerate();
+    let words = words.flat_map(|(i, part)| if i % 2 == 1 { vec![part] } else { part.split_whitespace().collect() });
+    let words: Vec<&str> = words.collect();
     let Some(place) = place(&words) else { return text.to_owned() };
     let typed: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("> ")).collect();
     if typed.is_empty() {
-        return format!("{command}\n{}", run(&place, &words, ""));
+        return held(text, format!("{command}\n{}", run(&place, &words, "")));
     }
     let (mut out, mut before) = (format!("{command}\n"), String::new());
     for turn in 1..=typed.len() {
@@ -59,6 +62,18 @@ fn block(text: &str) -> String {
         before = now;
     }
     out
+}
+
+/// What a block shows, if it is what there is but for lines left out where it says `…`; else all there is.
+fn held(shown: &str, all: String) -> String {
+    let mut rest = all.as_str();
+    for (i, part) in shown.split("…\n").enumerate() {
+        match rest.find(part) {
+            Some(at) if i > 0 || at == 0 => rest = &rest[at + part.len()..],
+            _ => return all,
+        }
+    }
+    if rest.is_empty() || shown.ends_with("…\n") { shown.to_owned() } else { all }
 }
 
 /// The text with the output of every `console` block made anew.
