@@ -14,6 +14,8 @@ mod formats;
 mod panels;
 mod rows;
 mod saturate;
+#[cfg(test)]
+pub(crate) mod tests;
 
 use activations::{Few, Grain, Layout, MANY, Tiles};
 use dot8::Dot8;
