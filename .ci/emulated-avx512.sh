@@ -48,7 +48,8 @@ set_up() {
   local options=(-qq -o "Dir::State=$dir/apt/state" -o "Dir::State::status=$dir/apt/status" -o APT::Sandbox::User=root
     -o "Dir::Cache=$dir/apt/cache" -o "Dir::Etc::sourcelist=$dir/apt/sources.list" -o Dir::Etc::sourceparts=/dev/null)
   apt-get "${options[@]}" update
-  apt-get "${options[@]}" install -y --no-install-recommends --download-only bochs bochs-term bochsbios vgabios >/dev/null
+  apt-get "${options[@]}" install -y --no-install-recommends --download-only \
+    bochs bochs-term bochsbios vgabios >/dev/null
   local package
   for package in "$dir"/apt/cache/archives/*.deb; do dpkg-deb -x "$package" "$dir/bochs"; done
   rm -rf -- "$dir/apt"
@@ -92,8 +93,8 @@ INIT
   (cd -- "$dir/files" && find . | cpio -o -H newc --quiet) >"$dir/disc/files.cpio"
   cp -- "$dir/kernel/vmlinuz" /usr/lib/ISOLINUX/isolinux.bin /usr/lib/syslinux/modules/bios/ldlinux.c32 "$dir/disc"
   # What the emulated processor says of itself does not fit together, and the kernel takes offence: with FSRM but not
-  # ERMS its memmove runs wild, and sizes of saved registers that do not add up make it do without AVX. Mitigations and security modules only cost time, printing most
-  # of all.
+  # ERMS its memmove runs wild, and sizes of saved registers that do not add up make it do without AVX. Mitigations and
+  # security modules only cost time, printing most of all.
   local fixes='clearcpuid=fsrm,erms,xsaves,xsavec,pku,ospke'
   local quick='quiet nokaslr mitigations=off nopti no5lvl lsm=none random.trust_cpu=on'
   printf 'default tests\nprompt 0\ntimeout 0\nlabel tests\nkernel vmlinuz\nappend %s\n' \

@@ -19,8 +19,8 @@ pub(crate) trait Step: Copy + Send + Sync + 'static {
     fn add(self, sums: int32x4_t, a: int8x16_t, b: int8x16_t) -> int32x4_t;
     /// Whether there is [`add_square`](Self::add_square). Panels then hold eight bytes of each output after the other.
     const SQUARES: bool = false;
-    /// `sums + Σ a · b` over eight bytes, of the halves of `a` and `b`: first with first, first with second, second with
-    /// first, second with second.
+    /// `sums + Σ a · b` over the eight bytes of halves: the first ones, the first of `a` with the second of `b`, the
+    /// second of `a` with the first of `b`, the second ones.
     #[inline(always)]
     fn add_square(self, _sums: int32x4_t, _a: int8x16_t, _b: int8x16_t) -> int32x4_t {
         unreachable!("only with SQUARES")

@@ -169,8 +169,8 @@ pub(crate) trait Dot8: Copy + Send + Sync + 'static {
     fn no_floats(self) -> Self::Floats;
     /// `floats + sums · by`, rounded once.
     fn add_sums(self, floats: Self::Floats, sums: Self::Sums, by: f32) -> Self::Floats;
-    /// `floats + (Σ codes · x) · by` of two runs in the order of [`PAIRED`](Self::PAIRED), the first by number `pair`,
-    /// the second by number `pair + 4`. Codes are signed if `WIDE`; if not, they are 0..=31.
+    /// `floats + (Σ codes · x) · by` of two runs in the order of [`PAIRED`](Self::PAIRED), the first by number
+    /// `pair`, the second by number `pair + 4`. Codes are signed if `WIDE`; if not, they are 0..=31.
     fn add_pair<const WIDE: bool>(
         self,
         floats: Self::Floats,
@@ -239,8 +239,8 @@ pub(crate) trait Dot8: Copy + Send + Sync + 'static {
     /// Sums that start from `pair << SHIFT`, `pair` being two 16-bit numbers: what is already known of the first
     /// two places of all quads of the run, and of the last two.
     fn start<const SHIFT: i32>(self, pair: u32) -> Self::Runs;
-    /// What sums of signed codes of 8 bits start from, `pairs` being known of the two halves of the run: nothing, unless
-    /// [`multiply`](Self::multiply) takes such codes for larger by 128.
+    /// What sums of signed codes of 8 bits start from, `pairs` being known of the two halves of the run: nothing,
+    /// unless [`multiply`](Self::multiply) takes such codes for larger by 128.
     #[inline(always)]
     fn start_wide(self, _pairs: [u32; 2]) -> Self::Runs {
         self.start::<0>(0)
