@@ -83,7 +83,7 @@ impl Step for Sdot {
 
 /// With the extension for products of matrices, beside that for dot products.
 #[derive(Clone, Copy)]
-pub(crate) struct Smmla(Sdot);
+pub(crate) struct Smmla(pub(super) Sdot);
 
 impl Smmla {
     /// The proof, or what is missing.

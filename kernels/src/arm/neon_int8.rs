@@ -25,16 +25,18 @@ fn make(options: &Options) -> Result<Box<dyn Kernel>, String> {
     neon::make(options)
 }
 
-/// Sums of products are exact whatever the way, so all ways give the same bits.
+/// Sums of products are exact whatever the way, so all ways give the same bits. Products of matrices want several rows of
+/// activations: with few, they are not used.
 #[cfg(target_arch = "aarch64")]
 fn make(options: &Options) -> Result<Box<dyn Kernel>, String> {
     let base = neon::make(options)?;
     Ok(if let Ok(smmla) = Smmla::detect() {
-        Box::new(Int8::new(NEON_INT8.name, Fours(smmla), base))
+        Box::new(Int8::new(NEON_INT8.name, Fours(smmla.0), Fours(smmla), base))
     } else if let Ok(sdot) = Sdot::detect() {
-        Box::new(Int8::new(NEON_INT8.name, Fours(sdot), base))
+        Box::new(Int8::new(NEON_INT8.name, Fours(sdot), Fours(sdot), base))
     } else {
-        Box::new(Int8::new(NEON_INT8.name, Fours(Long::detect()?), base))
+        let long = Long::detect()?;
+        Box::new(Int8::new(NEON_INT8.name, Fours(long), Fours(long), base))
     })
 }
 
@@ -46,13 +48,14 @@ mod tests {
     #[test]
     #[allow(clippy::print_stderr, reason = "a test that leaves something out has to say so")]
     fn all_ways_give_the_same_bits() {
-        let long = leaf("NEON", Fours(Long::detect().unwrap()));
+        let long = Long::detect().unwrap();
+        let long = leaf("NEON", Fours(long), Fours(long));
         match Sdot::detect() {
-            Ok(sdot) => same_bits(&long, &leaf("dotprod", Fours(sdot))),
+            Ok(sdot) => same_bits(&long, &leaf("dotprod", Fours(sdot), Fours(sdot))),
             Err(why) => eprintln!("skipped: {why}"),
         }
         match Smmla::detect() {
-            Ok(smmla) => same_bits(&long, &leaf("i8mm", Fours(smmla))),
+            Ok(smmla) => same_bits(&long, &leaf("i8mm", Fours(smmla.0), Fours(smmla))),
             Err(why) => eprintln!("skipped: {why}"),
         }
     }

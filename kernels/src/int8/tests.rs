@@ -25,9 +25,9 @@ const TYPES: [DType; 13] = [
 ];
 
 /// A leaf around what takes over from it in nothing that is compared here.
-pub(crate) fn leaf<S: Dot8>(name: &'static str, dot8: S) -> Int8<S> {
+pub(crate) fn leaf<S: Dot8, M: Dot8>(name: &'static str, few: S, many: M) -> Int8<S, M> {
     let Make::Leaf(make) = crate::SCALAR.make else { unreachable!("scalar is a leaf") };
-    Int8::new(name, dot8, make(&Options::default()).expect("scalar runs everywhere"))
+    Int8::new(name, few, many, make(&Options::default()).expect("scalar runs everywhere"))
 }
 
 /// Few and many rows of activations, in tiles of all heights, with rows of weights that fill no panel.

@@ -32,8 +32,11 @@ fn make(options: &Options) -> Result<Box<dyn Kernel>, String> {
 fn make(options: &Options) -> Result<Box<dyn Kernel>, String> {
     let base = avx2::make(options)?;
     Ok(match Avx2Vnni::detect() {
-        Ok(vnni) => Box::new(Int8::new(AVX2_INT8.name, vnni, base)),
-        Err(_) => Box::new(Int8::new(AVX2_INT8.name, Avx2::detect()?, base)),
+        Ok(vnni) => Box::new(Int8::new(AVX2_INT8.name, vnni, vnni, base)),
+        Err(_) => {
+            let avx2 = Avx2::detect()?;
+            Box::new(Int8::new(AVX2_INT8.name, avx2, avx2, base))
+        }
     })
 }
 
@@ -46,7 +49,7 @@ mod tests {
     #[allow(clippy::print_stderr, reason = "a test that leaves something out has to say so")]
     fn all_ways_give_the_same_bits() {
         match (Avx2::detect(), Avx2Vnni::detect()) {
-            (Ok(avx2), Ok(vnni)) => same_bits(&leaf("AVX2", avx2), &leaf("AVX-VNNI", vnni)),
+            (Ok(avx2), Ok(vnni)) => same_bits(&leaf("AVX2", avx2, avx2), &leaf("AVX-VNNI", vnni, vnni)),
             (_, Err(why)) | (Err(why), _) => eprintln!("skipped: {why}"),
         }
     }
