@@ -19,7 +19,8 @@ tests() { cargo test --locked --target aarch64-unknown-linux-gnu "$@"; }
 # on CPU LEAVES: the kernels on a processor that must be able to run just these leaves.
 on() {
   printf -- '-- %s: %s\n' "$1" "$2"
-  QEMU_CPU=$1 SCANTLING_QUICK=1 SCANTLING_LEAVES=$2 tests -p scantling-kernels --lib --test conformance --test usable
+  QEMU_CPU=$1 SCANTLING_QUICK=1 SCANTLING_LEAVES=$2 \
+    tests -p scantling-kernels --lib --test conformance --test int8 --test usable
 }
 
 # The emulator makes up /proc/self/smaps: it has every mapping, but nothing of any in memory.

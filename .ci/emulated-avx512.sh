@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# The kernels on an emulated processor with AVX-512 and VNNI (an Ice Lake), for machines that have neither.
+# The kernels on an emulated processor with AVX-512, VNNI and AVX-VNNI (a Sapphire Rapids), for machines that have none
+# of them.
 #
 # No user-mode emulator knows these instructions. Bochs does, but emulates whole machines: so Debian's kernel is
 # started in it, with the test programs in its initial file system and nothing else. What they print comes through
-# the serial port.
+# the serial port. Such a processor is known to Bochs from 3.0 on, which is that of Debian 13: it is unpacked with all
+# that it needs into a folder, and nothing of it is installed.
 #
 #   SCANTLING_AVX512   the folder for the kernel and its files; ~/.cache/scantling-avx512 where it is not set
 #   SCANTLING_MINUTES  after how long to give up; 60 where it is not set
@@ -16,6 +18,7 @@ cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 dir=${SCANTLING_AVX512:-$HOME/.cache/scantling-avx512}
 mkdir -p -- "$dir"
 dir=$(cd -- "$dir" && pwd)
+libraries=$dir/bochs/usr/lib/x86_64-linux-gnu
 leaves=avx2,avx2-int8,avx512,avx512-int8,scalar
 
 say() { printf 'emulated-avx512: %s\n' "$*"; }
@@ -25,9 +28,9 @@ set_up() {
   ((EUID == 0)) || root=(sudo)
   "${root[@]}" apt-get update -qq
   "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-    bochs bochsbios vgabios bochs-term isolinux syslinux-common xorriso cpio busybox-static >/dev/null
-  rm -rf -- "$dir/kernel"
-  mkdir -p -- "$dir/kernel"
+    debian-archive-keyring isolinux syslinux-common xorriso cpio busybox-static >/dev/null
+  rm -rf -- "$dir/kernel" "$dir/apt" "$dir/bochs"
+  mkdir -p -- "$dir/kernel" "$dir/apt/state/lists/partial" "$dir/apt/cache/archives/partial" "$dir/bochs"
   (
     cd -- "$dir/kernel"
     # The package of that name only asks for the newest kernel.
@@ -38,12 +41,24 @@ set_up() {
     rm -- ./*.deb
     mv -- boot/vmlinuz-* vmlinuz
   )
+  # An index of its own, of a system on which nothing is installed: so all libraries come with it.
+  touch -- "$dir/apt/status"
+  printf 'deb [signed-by=%s] http://deb.debian.org/debian trixie main\n' \
+    /usr/share/keyrings/debian-archive-keyring.gpg >"$dir/apt/sources.list"
+  local options=(-qq -o "Dir::State=$dir/apt/state" -o "Dir::State::status=$dir/apt/status" -o APT::Sandbox::User=root
+    -o "Dir::Cache=$dir/apt/cache" -o "Dir::Etc::sourcelist=$dir/apt/sources.list" -o Dir::Etc::sourceparts=/dev/null)
+  apt-get "${options[@]}" update
+  apt-get "${options[@]}" install -y --no-install-recommends --download-only \
+    bochs bochs-term bochsbios vgabios >/dev/null
+  local package
+  for package in "$dir"/apt/cache/archives/*.deb; do dpkg-deb -x "$package" "$dir/bochs"; done
+  rm -rf -- "$dir/apt"
 }
 
 # The test programs, each linked statically: there is no C library in there. Prints their paths.
 build() {
   RUSTFLAGS='-C target-feature=+crt-static' CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/avx512 \
-    cargo test --locked -p scantling-kernels --lib --test conformance --test usable \
+    cargo test --locked -p scantling-kernels --lib --test conformance --test int8 --test usable \
     --target x86_64-unknown-linux-gnu --no-run --message-format json |
     python3 -c '
 import json, sys
@@ -78,8 +93,8 @@ INIT
   (cd -- "$dir/files" && find . | cpio -o -H newc --quiet) >"$dir/disc/files.cpio"
   cp -- "$dir/kernel/vmlinuz" /usr/lib/ISOLINUX/isolinux.bin /usr/lib/syslinux/modules/bios/ldlinux.c32 "$dir/disc"
   # What the emulated processor says of itself does not fit together, and the kernel takes offence: with FSRM but not
-  # ERMS its memmove runs wild, and sizes of saved registers that do not add up make it do without AVX. Mitigations and security modules only cost time, printing most
-  # of all.
+  # ERMS its memmove runs wild, and sizes of saved registers that do not add up make it do without AVX. Mitigations and
+  # security modules only cost time, printing most of all.
   local fixes='clearcpuid=fsrm,erms,xsaves,xsavec,pku,ospke'
   local quick='quiet nokaslr mitigations=off nopti no5lvl lsm=none random.trust_cpu=on'
   printf 'default tests\nprompt 0\ntimeout 0\nlabel tests\nkernel vmlinuz\nappend %s\n' \
@@ -91,9 +106,9 @@ INIT
   cat >"$dir/bochsrc" <<RC
 display_library: term
 memory: guest=512, host=512
-romimage: file=/usr/share/bochs/BIOS-bochs-latest
-vgaromimage: file=/usr/share/bochs/VGABIOS-lgpl-latest
-cpu: model=corei7_icelake_u, count=1, ips=8000000, reset_on_triple_fault=0
+romimage: file=$dir/bochs/usr/share/bochs/BIOS-bochs-latest
+vgaromimage: file=$dir/bochs/usr/share/bochs/VGABIOS-lgpl-latest
+cpu: model=sapphire_rapids, count=1, ips=8000000, reset_on_triple_fault=0
 clock: sync=none
 ata0-master: type=cdrom, path=$dir/disc.iso, status=inserted
 boot: cdrom
@@ -111,7 +126,11 @@ RC
 run() {
   rm -f -- "$dir/serial"
   touch -- "$dir/serial"
-  printf 'TERM=xterm exec bochs -q -f %q -rc %q\n' "$dir/bochsrc" "$dir/debugger" >"$dir/start"
+  cat >"$dir/start" <<START
+export TERM=xterm LTDL_LIBRARY_PATH=$libraries/bochs/plugins
+exec $libraries/ld-linux-x86-64.so.2 --library-path $libraries $dir/bochs/usr/bin/bochs-bin -q -f $dir/bochsrc \\
+  -rc $dir/debugger
+START
   # shellcheck disable=SC2016
   setsid bash -c 'sleep infinity | script -qc "sh $0" /dev/null >"$1"' "$dir/start" "$dir/screen" 2>/dev/null &
   bochs=$! # not local: the trap outlives this function
@@ -128,10 +147,11 @@ run() {
   grep -aq '^emulated-avx512: 0' "$dir/serial"
 }
 
-[[ -f $dir/kernel/vmlinuz ]] && command -v bochs xorriso cpio busybox >/dev/null && [[ -d /usr/lib/ISOLINUX ]] || set_up
+[[ -f $dir/kernel/vmlinuz && -x $dir/bochs/usr/bin/bochs-bin && -d /usr/lib/ISOLINUX ]] &&
+  command -v xorriso cpio busybox >/dev/null || set_up
 mapfile -t programs < <(build)
-if ((${#programs[@]} != 3)); then
-  say "expected three test programs, got ${#programs[@]}" >&2
+if ((${#programs[@]} != 4)); then
+  say "expected four test programs, got ${#programs[@]}" >&2
   exit 1
 fi
 pack "${programs[@]}"

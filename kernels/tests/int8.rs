@@ -27,9 +27,11 @@ const TYPES: [(DType, usize); 13] = [
 
 /// Every leaf of this program that rounds activations and runs on this machine.
 fn leaves() -> Vec<Box<dyn Kernel>> {
-    let plugins = [scantling_kernels::AVX2_INT8];
-    let quantised = plugins.iter().filter(|k| matches!(k.precision, Precision::Quantised { .. }));
-    let leaves: Vec<_> = quantised
+    let plugins =
+        [scantling_kernels::AVX2_INT8, scantling_kernels::AVX512_INT8, scantling_kernels::NEON_INT8];
+    assert!(plugins.iter().all(|k| matches!(k.precision, Precision::Quantised { .. })));
+    let leaves: Vec<_> = plugins
+        .iter()
         .filter_map(|k| match k.make {
             Make::Leaf(make) => make(&Options::default()).ok(),
             Make::Wrapper(_) => None,

@@ -4,3 +4,5 @@ pub(crate) mod neon;
 #[cfg(target_arch = "aarch64")]
 mod neon_dot8;
 pub(crate) mod neon_int8;
+#[cfg(target_arch = "aarch64")]
+mod neon_squares;

@@ -2,10 +2,12 @@
 //!
 //! All that is built on one step: a 32-bit sum and the products of four neighbouring bytes, exactly. Newer processors
 //! have an instruction for it (`sdot`, [`Sdot`]); older ones multiply to 16 bits and add neighbours twice ([`Long`]).
-//! Both sides have signs: codes without one stay below 128.
+//! Still newer ones multiply two rows of eight bytes with two others as matrices ([`Smmla`]), which is twice as much at
+//! a time, where there are many rows of activations. Both sides have signs: codes without one stay below 128.
 
 use super::neon::Neon;
-use crate::int8::dot8::{Dot8, OUTPUTS, Task};
+use super::neon_squares::{eights, squares};
+use crate::int8::dot8::{Dot8, OUTPUTS, Task, one_by_one, quads};
 use std::arch::aarch64::*;
 use std::arch::{asm, is_aarch64_feature_detected};
 
@@ -15,9 +17,17 @@ pub(crate) trait Step: Copy + Send + Sync + 'static {
     fn run<T: Task>(s: Fours<Self>, task: T) -> T::Out;
     /// `sums + Σ a · b` over the four bytes of each lane.
     fn add(self, sums: int32x4_t, a: int8x16_t, b: int8x16_t) -> int32x4_t;
+    /// Whether there is [`add_square`](Self::add_square). Panels then hold eight bytes of each output after the other.
+    const SQUARES: bool = false;
+    /// `sums + Σ a · b` over the eight bytes of halves: the first ones, the first of `a` with the second of `b`, the
+    /// second of `a` with the first of `b`, the second ones.
+    #[inline(always)]
+    fn add_square(self, _sums: int32x4_t, _a: int8x16_t, _b: int8x16_t) -> int32x4_t {
+        unreachable!("only with SQUARES")
+    }
 }
 
-/// Calls an intrinsic. The one reason for all of them: values of `Sdot` and `Long` exist only where a detector found
+/// Calls an intrinsic. The one reason for all of them: values of `Smmla`, `Sdot` and `Long` exist only where a detector found
 /// NEON.
 macro_rules! neon {
     ($call:expr) => {{
@@ -71,6 +81,58 @@ impl Step for Sdot {
     }
 }
 
+/// With the extension for products of matrices, beside that for dot products.
+#[derive(Clone, Copy)]
+pub(crate) struct Smmla(pub(super) Sdot);
+
+impl Smmla {
+    /// The proof, or what is missing.
+    pub(crate) fn detect() -> Result<Smmla, String> {
+        let sdot = Sdot::detect()?;
+        if is_aarch64_feature_detected!("i8mm") {
+            Ok(Smmla(sdot))
+        } else {
+            Err("the processor lacks i8mm".to_owned())
+        }
+    }
+}
+
+/// The intrinsic is not stable yet.
+#[inline]
+#[target_feature(enable = "neon,i8mm")]
+fn smmla(mut sums: int32x4_t, a: int8x16_t, b: int8x16_t) -> int32x4_t {
+    // SAFETY: an instruction on registers, which is switched on for this function.
+    unsafe {
+        asm!("smmla {sums:v}.4s, {a:v}.16b, {b:v}.16b", sums = inout(vreg) sums, a = in(vreg) a, b = in(vreg) b,
+             options(pure, nomem, nostack, preserves_flags));
+    }
+    sums
+}
+
+impl Step for Smmla {
+    const SQUARES: bool = true;
+
+    #[inline(always)]
+    fn run<T: Task>(s: Fours<Smmla>, task: T) -> T::Out {
+        #[target_feature(enable = "neon,dotprod,i8mm")]
+        fn inner<T: Task>(s: Fours<Smmla>, task: T) -> T::Out {
+            task.call(s)
+        }
+        // SAFETY: `s` proves that the processor has the instructions.
+        unsafe { inner(s, task) }
+    }
+
+    #[inline(always)]
+    fn add(self, sums: int32x4_t, a: int8x16_t, b: int8x16_t) -> int32x4_t {
+        self.0.add(sums, a, b)
+    }
+
+    #[inline(always)]
+    fn add_square(self, sums: int32x4_t, a: int8x16_t, b: int8x16_t) -> int32x4_t {
+        neon!(smmla(sums, a, b))
+    }
+}
+
 /// With what every processor has.
 #[derive(Clone, Copy)]
 pub(crate) struct Long(());
@@ -103,7 +165,7 @@ impl Step for Long {
     }
 }
 
-/// Everything else, on top of one of the two.
+/// Everything else, on top of one of the three.
 #[derive(Clone, Copy)]
 pub(crate) struct Fours<Q>(pub(crate) Q);
 
@@ -302,11 +364,6 @@ impl<Q: Step> Dot8 for Fours<Q> {
     }
 
     #[inline(always)]
-    fn sums(self, products: [int32x4_t; 2]) -> int32x4_t {
-        neon!(vaddq_s32(products[0], products[1]))
-    }
-
-    #[inline(always)]
     fn factors(self, scales: [u8; 16]) -> [i16; 16] {
         let bytes = neon!(vreinterpretq_s8_u8(load_bytes(&scales)));
         let mut out = [0; 16];
@@ -368,12 +425,14 @@ impl<Q: Step> Dot8 for Fours<Q> {
     fn add_pair<const WIDE: bool>(
         self,
         floats: float32x4_t,
-        [first, second]: [[int32x4_t; 2]; 2],
+        codes: [[uint8x16_t; 2]; 2],
+        x: [&[i8; 32]; 2],
         by: [f32; 8],
         pair: usize,
     ) -> float32x4_t {
-        let floats = self.add_sums(floats, self.sums(first), by[pair]);
-        self.add_sums(floats, self.sums(second), by[pair + 4])
+        let (a, b) = (self.products::<WIDE>(codes[0], x[0]), self.products::<WIDE>(codes[1], x[1]));
+        let floats = self.add_sums(floats, neon!(vaddq_s32(a[0], a[1])), by[pair]);
+        self.add_sums(floats, neon!(vaddq_s32(b[0], b[1])), by[pair + 4])
     }
 
     #[inline(always)]
@@ -422,13 +481,41 @@ impl<Q: Step> Dot8 for Fours<Q> {
     }
 
     #[inline(always)]
-    fn multiply(self, runs: [int32x4_t; 4], codes: [int8x16_t; 4], x: u32) -> [int32x4_t; 4] {
+    fn multiply<const WIDE: bool>(
+        self,
+        runs: [int32x4_t; 4],
+        codes: [int8x16_t; 4],
+        x: u32,
+    ) -> [int32x4_t; 4] {
         let x = neon!(vreinterpretq_s8_u32(vdupq_n_u32(x)));
         let mut out = runs;
         for (out, codes) in out.iter_mut().zip(codes) {
             *out = self.0.add(*out, codes, x);
         }
         out
+    }
+
+    #[inline(always)]
+    fn multiply_rows<const WIDE: bool, const R: usize>(
+        self,
+        runs: [[int32x4_t; 4]; R],
+        codes: &[[u8; 4 * OUTPUTS]],
+        x: &[[u32; R]],
+    ) -> [[int32x4_t; 4]; R] {
+        if Q::SQUARES {
+            squares(self.0, runs, codes.as_chunks().0, x.as_chunks().0)
+        } else {
+            one_by_one::<WIDE, R, Self>(self, runs, codes, x)
+        }
+    }
+
+    #[inline(always)]
+    fn transpose(self, rows: &[[u8; 256]; OUTPUTS], to: &mut [[u8; 4 * OUTPUTS]; 64]) {
+        if Q::SQUARES {
+            eights(rows, to.as_chunks_mut().0);
+        } else {
+            quads(rows, to);
+        }
     }
 
     #[inline(always)]
@@ -448,17 +535,6 @@ impl<Q: Step> Dot8 for Fours<Q> {
             *out = neon!(vmlaq_s32(*out, runs, pairs(scales)[1]));
         }
         out
-    }
-
-    #[inline(always)]
-    fn multiply_wide(
-        self,
-        totals: [int32x4_t; 4],
-        codes: [int8x16_t; 4],
-        x: u32,
-        scales: &[[i16; 2]; OUTPUTS],
-    ) -> [int32x4_t; 4] {
-        self.add_runs(totals, self.multiply(self.no_totals(), codes, x), scales)
     }
 
     #[inline(always)]

@@ -32,7 +32,7 @@ pub(crate) enum Grain {
 pub(super) struct Span {
     /// -127..=127.
     pub codes: [[i8; 32]; 8],
-    /// What [`Dot8::raised_products`] wants beside them. With [`Dot8::PAIRED`], the first four are for pairs.
+    /// What [`Dot8::add_raised_pair`] wants beside them. With [`Dot8::PAIRED`], the first four are for pairs.
     pub raised: [[i16; 16]; 8],
     /// For each 16 codes, the sum of those in the first two places of four, and of those in the last two.
     pairs: [[i16; 2]; 16],

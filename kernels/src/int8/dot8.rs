@@ -42,8 +42,8 @@ pub(crate) trait Dot8: Copy + Send + Sync + 'static {
     const NARROW: bool;
     /// Whether two rows of weights can be taken together, as [`heads_of_two`](Self::heads_of_two) does; and whether
     /// [`byte_pairs`](Self::byte_pairs) and [`nibble_pairs`](Self::nibble_pairs) give the first halves of both
-    /// runs, then their second halves, and [`add_pair`](Self::add_pair) takes products in that order. If not, the one
-    /// run comes after the other.
+    /// runs, then their second halves, and [`add_pair`](Self::add_pair) takes codes and activations in that order. If
+    /// not, the one run comes after the other.
     const PAIRED: bool = false;
 
     /// Runs a loop with the instructions switched on.
@@ -103,7 +103,7 @@ pub(crate) trait Dot8: Copy + Send + Sync + 'static {
         sums
     }
 
-    /// What [`raised_products`](Self::raised_products) wants to know of the activations.
+    /// What [`add_raised_pair`](Self::add_raised_pair) wants to know of the activations.
     #[inline(always)]
     fn raised(self, _x: &[i8; 32], _by: i8) -> [i16; 16] {
         [0; 16]
@@ -143,20 +143,6 @@ pub(crate) trait Dot8: Copy + Send + Sync + 'static {
 
     /// Products of codes with activations, none of which is -128. Codes are signed, or 0..=63 and unsigned.
     fn products<const SIGNED: bool>(self, codes: Self::Bytes, x: &[i8; 32]) -> Self::Products;
-    /// The products as 32-bit sums.
-    fn sums(self, products: Self::Products) -> Self::Sums;
-    /// Products of codes less `by`, which lie within ±`by`, with activations; `raised` is what
-    /// [`raised`](Self::raised) made of these.
-    #[inline(always)]
-    fn raised_products(
-        self,
-        codes: Self::Bytes,
-        by: i8,
-        x: &[i8; 32],
-        _raised: &[i16; 16],
-    ) -> Self::Products {
-        self.products::<true>(self.offset(codes, -by), x)
-    }
     /// Signed scales: those of the first halves of all runs, then those of the second halves.
     fn factors(self, scales: [u8; 16]) -> Self::Factors;
     /// `sums + products · scales` of run `run`, the first 16 products with scale `run`, the others with `run + 8`.
@@ -183,15 +169,30 @@ pub(crate) trait Dot8: Copy + Send + Sync + 'static {
     fn no_floats(self) -> Self::Floats;
     /// `floats + sums · by`, rounded once.
     fn add_sums(self, floats: Self::Floats, sums: Self::Sums, by: f32) -> Self::Floats;
-    /// `floats + products · by` of two runs in the order of [`PAIRED`](Self::PAIRED), the first by number `pair`,
-    /// the second by number `pair + 4`. If not `WIDE`, codes are at most 31.
+    /// `floats + (Σ codes · x) · by` of two runs in the order of [`PAIRED`](Self::PAIRED), the first by number
+    /// `pair`, the second by number `pair + 4`. Codes are signed if `WIDE`; if not, they are 0..=31.
     fn add_pair<const WIDE: bool>(
         self,
         floats: Self::Floats,
-        products: [Self::Products; 2],
+        codes: [Self::Bytes; 2],
+        x: [&[i8; 32]; 2],
         by: Self::Eight,
         pair: usize,
     ) -> Self::Floats;
+    /// The same for codes that are too large.
+    #[inline(always)]
+    fn add_raised_pair(
+        self,
+        floats: Self::Floats,
+        codes: [Self::Bytes; 2],
+        raised: Raised<'_>,
+        x: [&[i8; 32]; 2],
+        by: Self::Eight,
+        pair: usize,
+    ) -> Self::Floats {
+        let codes = [self.offset(codes[0], -raised.by), self.offset(codes[1], -raised.by)];
+        self.add_pair::<true>(floats, codes, x, by, pair)
+    }
     /// `floats + a · b`, for numbers that belong to one output.
     fn add_products(self, floats: Self::Floats, a: &[f32; 8], b: &[f32; 8]) -> Self::Floats;
     /// `a · b`, number by number.
@@ -238,20 +239,30 @@ pub(crate) trait Dot8: Copy + Send + Sync + 'static {
     /// Sums that start from `pair << SHIFT`, `pair` being two 16-bit numbers: what is already known of the first
     /// two places of all quads of the run, and of the last two.
     fn start<const SHIFT: i32>(self, pair: u32) -> Self::Runs;
-    /// `runs + Σ codes · x`, modulo 2^16 if [`NARROW`](Self::NARROW); `x` is four activations, codes are at most 63.
-    fn multiply(self, runs: Self::Runs, codes: Self::Quads, x: u32) -> Self::Runs;
+    /// What sums of signed codes of 8 bits start from, `pairs` being known of the two halves of the run: nothing,
+    /// unless [`multiply`](Self::multiply) takes such codes for larger by 128.
+    #[inline(always)]
+    fn start_wide(self, _pairs: [u32; 2]) -> Self::Runs {
+        self.start::<0>(0)
+    }
+    /// `runs + Σ codes · x`, modulo 2^16 if [`NARROW`](Self::NARROW); `x` is four activations. Codes are signed if
+    /// `WIDE`; if not, they are 0..=63.
+    fn multiply<const WIDE: bool>(self, runs: Self::Runs, codes: Self::Quads, x: u32) -> Self::Runs;
+    /// The same for quads one after the other, in the order of [`transpose`](Self::transpose), and `R` rows of
+    /// activations.
+    #[inline(always)]
+    fn multiply_rows<const WIDE: bool, const R: usize>(
+        self,
+        runs: [Self::Runs; R],
+        codes: &[[u8; 4 * OUTPUTS]],
+        x: &[[u32; R]],
+    ) -> [Self::Runs; R] {
+        one_by_one::<WIDE, R, Self>(self, runs, codes, x)
+    }
     /// No totals yet.
     fn no_totals(self) -> Self::Totals;
     /// `totals + runs · scales`, the scale of each output given twice.
     fn add_runs(self, totals: Self::Totals, runs: Self::Runs, scales: &[[i16; 2]; OUTPUTS]) -> Self::Totals;
-    /// `totals + (Σ codes · x) · scales` for signed codes of 8 bits.
-    fn multiply_wide(
-        self,
-        totals: Self::Totals,
-        codes: Self::Quads,
-        x: u32,
-        scales: &[[i16; 2]; OUTPUTS],
-    ) -> Self::Totals;
     /// `totals + Σ a · b`, `b` being two 16-bit numbers.
     fn add_pairs(self, totals: Self::Totals, a: &[[i16; 2]; OUTPUTS], b: u32) -> Self::Totals;
     /// From memory.
@@ -269,18 +280,43 @@ pub(crate) trait Dot8: Copy + Send + Sync + 'static {
     /// `outputs + by · factor`.
     fn add_scaled(self, outputs: Self::Outputs, by: &[f32; OUTPUTS], factor: f32) -> Self::Outputs;
 
-    /// Codes of each row, row after row, as quads: `to[g]` holds elements `4g..4g + 4` of each row.
+    /// Codes of each row, row after row, as quads: `to[g]` holds elements `4g..4g + 4` of each row. Or else in whatever
+    /// order [`multiply_rows`](Self::multiply_rows) takes them.
     #[inline(always)]
     fn transpose(self, rows: &[[u8; 256]; OUTPUTS], to: &mut [[u8; 4 * OUTPUTS]; 64]) {
-        for (r, row) in rows.iter().enumerate() {
-            for (quad, to) in row.as_chunks::<4>().0.iter().zip(to.iter_mut()) {
-                to.as_chunks_mut::<4>().0[r] = *quad;
-            }
+        quads(rows, to);
+    }
+}
+
+/// [`Dot8::multiply_rows`], quad by quad and row by row.
+#[inline(always)]
+pub(crate) fn one_by_one<const WIDE: bool, const R: usize, S: Dot8>(
+    s: S,
+    mut runs: [S::Runs; R],
+    codes: &[[u8; 4 * OUTPUTS]],
+    x: &[[u32; R]],
+) -> [S::Runs; R] {
+    for (codes, x) in codes.iter().zip(x) {
+        let codes = s.quads(codes);
+        for r in 0..R {
+            runs[r] = s.multiply::<WIDE>(runs[r], codes, x[r]);
+        }
+    }
+    runs
+}
+
+/// [`Dot8::transpose`] as it says.
+#[inline(always)]
+pub(crate) fn quads(rows: &[[u8; 256]; OUTPUTS], to: &mut [[u8; 4 * OUTPUTS]; 64]) {
+    for (r, row) in rows.iter().enumerate() {
+        for (quad, to) in row.as_chunks::<4>().0.iter().zip(to.iter_mut()) {
+            to.as_chunks_mut::<4>().0[r] = *quad;
         }
     }
 }
 
 /// What the heads of two spans say, each in its half of the vectors.
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "only that takes runs or rows in pairs"))]
 #[derive(Clone, Copy)]
 pub(crate) struct Heads<S: Dot8> {
     /// Eight scales.
@@ -291,6 +327,15 @@ pub(crate) struct Heads<S: Dot8> {
     pub d: S::Floats,
     /// The same for minima, with the sign turned.
     pub m: S::Floats,
+}
+
+/// Of codes that are too large.
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "only that takes runs or rows in pairs"))]
+pub(crate) struct Raised<'a> {
+    /// By how much. Without it, they lie within ±`by`.
+    pub by: i8,
+    /// What [`Dot8::raised`] made of the activations: with [`Dot8::PAIRED`], those of both runs.
+    pub products: &'a [i16; 16],
 }
 
 /// Eight bytes, lowest first, and again.

@@ -14,6 +14,8 @@ mod formats;
 mod panels;
 mod rows;
 mod saturate;
+#[cfg(test)]
+pub(crate) mod tests;
 
 use activations::{Few, Grain, Layout, MANY, Tiles};
 use dot8::Dot8;
@@ -26,21 +28,22 @@ use scantling_core::ops::Linear;
 /// What all of these leaves do to activations: the coarse grain shares a scale among as many.
 pub(crate) const PRECISION: Precision = Precision::Quantised { block: activations::SPAN };
 
-/// The leaf for one set of instructions.
-pub(crate) struct Int8<S> {
+/// The leaf for one set of instructions; or for one with few rows of activations and another with many.
+pub(crate) struct Int8<S, M> {
     name: &'static str,
-    dot8: S,
+    few: S,
+    many: M,
     base: Box<dyn Kernel>,
 }
 
-impl<S: Dot8> Int8<S> {
+impl<S: Dot8, M: Dot8> Int8<S, M> {
     /// With everything that it does not do itself done by `base`.
-    pub(crate) fn new(name: &'static str, dot8: S, base: Box<dyn Kernel>) -> Int8<S> {
-        Int8 { name, dot8, base }
+    pub(crate) fn new(name: &'static str, few: S, many: M, base: Box<dyn Kernel>) -> Int8<S, M> {
+        Int8 { name, few, many, base }
     }
 }
 
-impl<S: Dot8> Kernel for Int8<S> {
+impl<S: Dot8, M: Dot8> Kernel for Int8<S, M> {
     fn name(&self) -> String {
         self.name.to_owned()
     }
@@ -54,7 +57,7 @@ impl<S: Dot8> Kernel for Int8<S> {
     }
 
     fn saturate(&self, rounds: u64) -> u64 {
-        self.dot8.run(saturate::Saturate(rounds))
+        self.many.run(saturate::Saturate(rounds))
     }
 
     fn matmul(&self, linear: Linear<'_>, x: Rows<'_>, out: RowsMut<'_>) {
@@ -69,7 +72,7 @@ impl<S: Dot8> Kernel for Int8<S> {
     }
 }
 
-impl<S: Dot8> Int8<S> {
+impl<S: Dot8, M: Dot8> Int8<S, M> {
     fn product(&self, linear: Linear<'_>, x: Rows<'_>, out: RowsMut<'_>, prepared: &mut Prepared) {
         let w = linear.weight;
         assert_eq!((x.cols(), x.rows(), w.rows()), (w.cols(), out.rows(), out.cols()), "{w:?} does not fit");
@@ -96,15 +99,15 @@ impl<S: Dot8> Int8<S> {
             return;
         }
         if x.rows() < MANY {
-            let few = prepared.few::<F, S>(self.dot8, x);
-            rows::product::<F, S>(self.dot8, linear, few, out);
+            let few = prepared.few::<F, S>(self.few, x);
+            rows::product::<F, S>(self.few, linear, few, out);
         } else {
             let tiles = match F::GRAIN {
                 Grain::Coarse => &mut prepared.tiles_coarse,
                 Grain::Fine => &mut prepared.tiles_fine,
             };
-            let tiles = tiles.get_or_insert_with(|| Tiles::new(self.dot8, x, F::GRAIN));
-            panels::product::<F, S>(self.dot8, linear, tiles, out);
+            let tiles = tiles.get_or_insert_with(|| Tiles::new(self.few, x, F::GRAIN));
+            panels::product::<F, M>(self.many, linear, tiles, out);
         }
     }
 }

@@ -56,9 +56,9 @@ pub(super) fn product<F: Format, S: Dot8>(s: S, linear: Linear<'_>, x: &Tiles, m
             }
         }
         for (row, sums) in sums.iter().enumerate() {
-            for (o, (y, sum)) in out.row(row)[outputs.clone()].iter_mut().zip(sums).enumerate() {
-                *y = sum * linear.scale + part.bias.map_or(0.0, |bias| bias[o]);
-            }
+            let y = &mut out.row(row)[outputs.clone()];
+            y.copy_from_slice(&sums[..y.len()]);
+            part.finish(0, y);
         }
     }
 }
@@ -214,33 +214,28 @@ fn one_run<F: Format, S: Dot8, const R: usize>(
     totals: &mut [S::Totals; R],
 ) {
     let quads = F::RUN / 4;
-    let scales = &panel.scales[run * F::RUN / 16];
+    let scales = match F::GRAIN {
+        // Known to be 1, so that nothing is multiplied where that is all there is to do.
+        Grain::Fine if !S::NARROW => &[[1; 2]; OUTPUTS],
+        _ => &panel.scales[run * F::RUN / 16],
+    };
     let codes = &panel.codes[run * quads..][..quads];
     let x_quads = &x.quads[run * quads..][..quads];
-    if F::CODES == Codes::Wide {
-        for (codes, x) in codes.iter().zip(x_quads) {
-            let codes = s.quads(codes);
-            for r in 0..R {
-                totals[r] = s.multiply_wide(totals[r], codes, x[r], scales);
-            }
-        }
-        return;
-    }
     let step = step::<F, S>();
     for (codes, x_quads) in codes.chunks_exact(step).zip(x_quads.chunks_exact(step)) {
-        let starts = &x.starts[run * F::RUN / 16];
+        let starts = &x.starts[run * F::RUN / 16..][..F::RUN / 16];
         let mut runs = [s.start::<0>(0); R];
-        if matches!(F::CODES, Codes::Signed(_)) {
-            for (runs, start) in runs.iter_mut().zip(starts) {
-                *runs = offset::<F, S>(s, *start);
-            }
+        for r in 0..R {
+            runs[r] = match F::CODES {
+                Codes::Unsigned(_) => runs[r],
+                Codes::Signed(_) => offset::<F, S>(s, starts[0][r]),
+                Codes::Wide => s.start_wide([starts[0][r], starts[F::RUN / 16 - 1][r]]),
+            };
         }
-        for (codes, x) in codes.iter().zip(x_quads) {
-            let codes = s.quads(codes);
-            for r in 0..R {
-                runs[r] = s.multiply(runs[r], codes, x[r]);
-            }
-        }
+        runs = match F::CODES {
+            Codes::Wide => s.multiply_rows::<true, R>(runs, codes, x_quads),
+            _ => s.multiply_rows::<false, R>(runs, codes, x_quads),
+        };
         for r in 0..R {
             totals[r] = s.add_runs(totals[r], runs[r], scales);
         }
@@ -251,9 +246,14 @@ fn one_run<F: Format, S: Dot8, const R: usize>(
 #[inline(always)]
 const fn step<F: Format, S: Dot8>() -> usize {
     let fit = F::CODES.quads_in_16_bits();
-    let step = if S::NARROW && fit < F::RUN / 4 { 4 } else { F::RUN / 4 };
+    let step = match fit {
+        _ if !S::NARROW || fit >= F::RUN / 4 => F::RUN / 4,
+        4.. => 4,
+        _ => 1,
+    };
     assert!(!S::NARROW || step <= fit, "sums overflow");
     assert!(!matches!(F::CODES, Codes::Signed(_)) || step == F::RUN / 4, "starts are for whole runs");
+    assert!(!matches!(F::CODES, Codes::Wide) || F::RUN == 32, "starts are of two halves");
     step
 }
 

@@ -1,7 +1,7 @@
 //! Few rows of activations: weights are read once, as they are stored, each row against all activations.
 
 use super::activations::{Few, Grain, Span};
-use super::dot8::{Dot8, Task};
+use super::dot8::{Dot8, Raised, Task};
 use super::formats::{Codes, Format};
 use scantling_core::matrix::RowsMut;
 use scantling_core::ops::Linear;
@@ -82,6 +82,7 @@ impl<F: Format> Product<'_, F> {
 
     #[inline(always)]
     fn store<const R: usize>(&mut self, o: usize, first: usize, sums: [f32; R]) {
+        // Written out: `Linear::finish` would be a branch for each of the two, in every tile of every format.
         let bias = self.linear.bias.map_or(0.0, |bias| bias[o]);
         for (r, sum) in sums.into_iter().enumerate() {
             self.out.row(first + r)[o] = sum * self.linear.scale + bias;
@@ -206,27 +207,17 @@ fn fine_pair<F: Format, S: Dot8, const R: usize>(
     floats: &mut [[S::Floats; 2]; R],
 ) {
     for r in 0..R {
-        let first = products::<F, S>(s, codes[pair], &x[r], pair);
-        let second = if S::PAIRED && matches!(F::CODES, Codes::Signed(_)) {
-            s.products::<false>(codes[pair + 4], &x[r].codes[pair + 4])
-        } else {
-            products::<F, S>(s, codes[pair + 4], &x[r], pair + 4)
-        };
+        let codes = [codes[pair], codes[pair + 4]];
+        let runs = [&x[r].codes[pair], &x[r].codes[pair + 4]];
         let sum = &mut floats[r][if R < TALL { pair % 2 } else { 0 }];
         *sum = match F::CODES {
-            Codes::Wide => s.add_pair::<true>(*sum, [first, second], by[r], pair),
-            _ => s.add_pair::<false>(*sum, [first, second], by[r], pair),
+            Codes::Unsigned(_) => s.add_pair::<false>(*sum, codes, runs, by[r], pair),
+            Codes::Signed(bits) => {
+                let raised = Raised { by: 1 << bits, products: &x[r].raised[pair] };
+                s.add_raised_pair(*sum, codes, raised, runs, by[r], pair)
+            }
+            Codes::Wide => s.add_pair::<true>(*sum, codes, runs, by[r], pair),
         };
-    }
-}
-
-/// The products of run `b`, or of what has its place in a pair.
-#[inline(always)]
-fn products<F: Format, S: Dot8>(s: S, codes: S::Bytes, x: &Span, b: usize) -> S::Products {
-    match F::CODES {
-        Codes::Unsigned(_) => s.products::<false>(codes, &x.codes[b]),
-        Codes::Signed(bits) => s.raised_products(codes, 1 << bits, &x.codes[b], &x.raised[b]),
-        Codes::Wide => s.products::<true>(codes, &x.codes[b]),
     }
 }
 

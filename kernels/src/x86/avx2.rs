@@ -1,6 +1,8 @@
 //! AVX2 with FMA and F16C: eight f32 at a time, sixteen registers.
 
 #[cfg(target_arch = "x86_64")]
+use super::registers::x86;
+#[cfg(target_arch = "x86_64")]
 use crate::exact::Exact;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::{Op, Simd};
@@ -53,16 +55,6 @@ impl Avx2 {
     }
 }
 
-/// Calls an intrinsic. The one reason for all of them: a value of type `Avx2` exists only where its detector found
-/// the instructions.
-#[cfg(target_arch = "x86_64")]
-macro_rules! avx2 {
-    ($call:expr) => {{
-        // SAFETY: registers only, and an `Avx2` proves that the processor has the instruction.
-        unsafe { $call }
-    }};
-}
-
 #[cfg(target_arch = "x86_64")]
 impl Simd for Avx2 {
     type F = __m256;
@@ -103,7 +95,7 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn splat(self, x: f32) -> __m256 {
-        avx2!(_mm256_set1_ps(x))
+        x86!(_mm256_set1_ps(x))
     }
 
     #[inline(always)]
@@ -128,23 +120,23 @@ impl Simd for Avx2 {
     fn load_f16(self, raw: &[u8; 16]) -> __m256 {
         // SAFETY: reads the 16 bytes that `raw` is; needs no alignment.
         let stored = unsafe { _mm_loadu_si128(raw.as_ptr().cast()) };
-        avx2!(_mm256_cvtph_ps(stored))
+        x86!(_mm256_cvtph_ps(stored))
     }
 
     #[inline(always)]
     fn load_bf16(self, raw: &[u8; 16]) -> __m256 {
         // SAFETY: reads the 16 bytes that `raw` is; needs no alignment.
         let stored = unsafe { _mm_loadu_si128(raw.as_ptr().cast()) };
-        let wide = avx2!(_mm256_cvtepu16_epi32(stored));
-        let upper = avx2!(_mm256_slli_epi32::<16>(wide));
-        avx2!(_mm256_castsi256_ps(upper))
+        let wide = x86!(_mm256_cvtepu16_epi32(stored));
+        let upper = x86!(_mm256_slli_epi32::<16>(wide));
+        x86!(_mm256_castsi256_ps(upper))
     }
 
     #[inline(always)]
     fn f16(self, bits: u16) -> f32 {
-        let stored = avx2!(_mm_cvtsi32_si128(i32::from(bits)));
-        let wide = avx2!(_mm_cvtph_ps(stored));
-        avx2!(_mm_cvtss_f32(wide))
+        let stored = x86!(_mm_cvtsi32_si128(i32::from(bits)));
+        let wide = x86!(_mm_cvtph_ps(stored));
+        x86!(_mm_cvtss_f32(wide))
     }
 
     #[inline(always)]
@@ -153,8 +145,8 @@ impl Simd for Avx2 {
         for (codes, to) in codes.as_chunks::<8>().0.iter().zip(to.as_chunks_mut().0) {
             // SAFETY: reads the eight bytes that `codes` is; needs no alignment.
             let eight = unsafe { _mm_loadl_epi64(codes.as_ptr().cast()) };
-            let whole = avx2!(_mm256_cvtepi8_epi32(eight));
-            let product = self.mul(scale, avx2!(_mm256_cvtepi32_ps(whole)));
+            let whole = x86!(_mm256_cvtepi8_epi32(eight));
+            let product = self.mul(scale, x86!(_mm256_cvtepi32_ps(whole)));
             let value = minimum.map_or(product, |minimum| self.sub(product, self.splat(minimum)));
             self.store(value, to);
         }
@@ -166,7 +158,7 @@ impl Simd for Avx2 {
         let table = unsafe { _mm_loadu_si128(table.as_ptr().cast()) };
         // SAFETY: reads the sixteen bytes that `indices` is; needs no alignment.
         let indices = unsafe { _mm_loadu_si128(indices.as_ptr().cast()) };
-        let entries = avx2!(_mm_shuffle_epi8(table, indices));
+        let entries = x86!(_mm_shuffle_epi8(table, indices));
         let mut out = [0; 16];
         // SAFETY: writes the sixteen bytes that `out` is; needs no alignment.
         unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), entries) }
@@ -175,73 +167,73 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn add(self, a: __m256, b: __m256) -> __m256 {
-        avx2!(_mm256_add_ps(a, b))
+        x86!(_mm256_add_ps(a, b))
     }
 
     #[inline(always)]
     fn sub(self, a: __m256, b: __m256) -> __m256 {
-        avx2!(_mm256_sub_ps(a, b))
+        x86!(_mm256_sub_ps(a, b))
     }
 
     #[inline(always)]
     fn mul(self, a: __m256, b: __m256) -> __m256 {
-        avx2!(_mm256_mul_ps(a, b))
+        x86!(_mm256_mul_ps(a, b))
     }
 
     #[inline(always)]
     fn div(self, a: __m256, b: __m256) -> __m256 {
-        avx2!(_mm256_div_ps(a, b))
+        x86!(_mm256_div_ps(a, b))
     }
 
     #[inline(always)]
     fn fma(self, a: __m256, b: __m256, c: __m256) -> __m256 {
-        avx2!(_mm256_fmadd_ps(a, b, c))
+        x86!(_mm256_fmadd_ps(a, b, c))
     }
 
     /// The instructions return their second operand if one is NaN, so `x` stands second in both.
     #[inline(always)]
     fn clamp(self, x: __m256, low: __m256, high: __m256) -> __m256 {
-        let below = avx2!(_mm256_min_ps(high, x));
-        avx2!(_mm256_max_ps(low, below))
+        let below = x86!(_mm256_min_ps(high, x));
+        x86!(_mm256_max_ps(low, below))
     }
 
     #[inline(always)]
     fn abs(self, x: __m256) -> __m256 {
-        avx2!(_mm256_andnot_ps(self.splat(-0.0), x))
+        x86!(_mm256_andnot_ps(self.splat(-0.0), x))
     }
 
     #[inline(always)]
     fn with_sign(self, x: __m256, sign: __m256) -> __m256 {
-        let sign = avx2!(_mm256_and_ps(self.splat(-0.0), sign));
-        avx2!(_mm256_or_ps(self.abs(x), sign))
+        let sign = x86!(_mm256_and_ps(self.splat(-0.0), sign));
+        x86!(_mm256_or_ps(self.abs(x), sign))
     }
 
     #[inline(always)]
     fn if_less(self, a: __m256, b: __m256, yes: __m256, no: __m256) -> __m256 {
-        let less = avx2!(_mm256_cmp_ps::<_CMP_LT_OQ>(a, b));
-        avx2!(_mm256_blendv_ps(no, yes, less))
+        let less = x86!(_mm256_cmp_ps::<_CMP_LT_OQ>(a, b));
+        x86!(_mm256_blendv_ps(no, yes, less))
     }
 
     #[inline(always)]
     fn round(self, x: __m256) -> __m256 {
-        avx2!(_mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(x))
+        x86!(_mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(x))
     }
 
     #[inline(always)]
     fn power_of_two(self, n: __m256) -> __m256 {
-        let whole = avx2!(_mm256_cvtps_epi32(n));
-        let exponent = avx2!(_mm256_add_epi32(whole, _mm256_set1_epi32(127)));
-        let bits = avx2!(_mm256_slli_epi32::<23>(exponent));
-        avx2!(_mm256_castsi256_ps(bits))
+        let whole = x86!(_mm256_cvtps_epi32(n));
+        let exponent = x86!(_mm256_add_epi32(whole, _mm256_set1_epi32(127)));
+        let bits = x86!(_mm256_slli_epi32::<23>(exponent));
+        x86!(_mm256_castsi256_ps(bits))
     }
 
     #[inline(always)]
     fn sum(self, x: __m256) -> f32 {
-        let upper = avx2!(_mm256_extractf128_ps::<1>(x));
-        let four = avx2!(_mm_add_ps(_mm256_castps256_ps128(x), upper));
-        let two = avx2!(_mm_add_ps(four, _mm_movehl_ps(four, four)));
-        let one = avx2!(_mm_add_ss(two, _mm_movehdup_ps(two)));
-        avx2!(_mm_cvtss_f32(one))
+        let upper = x86!(_mm256_extractf128_ps::<1>(x));
+        let four = x86!(_mm_add_ps(_mm256_castps256_ps128(x), upper));
+        let two = x86!(_mm_add_ps(four, _mm_movehl_ps(four, four)));
+        let one = x86!(_mm_add_ss(two, _mm_movehdup_ps(two)));
+        x86!(_mm_cvtss_f32(one))
     }
 
     #[inline(always)]
@@ -251,22 +243,22 @@ impl Simd for Avx2 {
         // Pairs of rows, then of pairs, then of halves.
         let pairs: [__m256; 8] = std::array::from_fn(|i| {
             let (a, b) = (rows[i / 2 * 2], rows[i / 2 * 2 + 1]);
-            if i % 2 == 0 { avx2!(_mm256_unpacklo_ps(a, b)) } else { avx2!(_mm256_unpackhi_ps(a, b)) }
+            if i % 2 == 0 { x86!(_mm256_unpacklo_ps(a, b)) } else { x86!(_mm256_unpackhi_ps(a, b)) }
         });
         let fours: [__m256; 8] = std::array::from_fn(|i| {
             let (a, b) = (pairs[i / 4 * 4 + i % 4 / 2], pairs[i / 4 * 4 + i % 4 / 2 + 2]);
             if i % 2 == 0 {
-                avx2!(_mm256_shuffle_ps::<0b01_00_01_00>(a, b))
+                x86!(_mm256_shuffle_ps::<0b01_00_01_00>(a, b))
             } else {
-                avx2!(_mm256_shuffle_ps::<0b11_10_11_10>(a, b))
+                x86!(_mm256_shuffle_ps::<0b11_10_11_10>(a, b))
             }
         });
         for c in 0..8 {
             let (a, b) = (fours[c % 4], fours[c % 4 + 4]);
             let column = if c < 4 {
-                avx2!(_mm256_permute2f128_ps::<0x20>(a, b))
+                x86!(_mm256_permute2f128_ps::<0x20>(a, b))
             } else {
-                avx2!(_mm256_permute2f128_ps::<0x31>(a, b))
+                x86!(_mm256_permute2f128_ps::<0x31>(a, b))
             };
             self.store(column, to[c * to_stride..].first_chunk_mut().expect("eight columns of eight"));
         }

@@ -3,6 +3,8 @@
 use super::avx2;
 #[cfg(target_arch = "x86_64")]
 use super::avx2::Avx2;
+#[cfg(target_arch = "x86_64")]
+use super::avx2_vnni::Avx2Vnni;
 use crate::int8;
 #[cfg(target_arch = "x86_64")]
 use crate::int8::Int8;
@@ -12,7 +14,7 @@ use scantling_core::kernel::{Kernel, KernelPlugin, Make, Options};
 /// Activations of 8 bits with AVX2.
 pub const AVX2_INT8: KernelPlugin = KernelPlugin {
     name: "avx2-int8",
-    summary: "x86-64 with AVX2, FMA and F16C; activations rounded to 8 bits",
+    summary: "x86-64 with AVX2, FMA and F16C, and AVX-VNNI where there is any; activations rounded to 8 bits",
     rank: 25,
     precision: int8::PRECISION,
     make: Make::Leaf(make),
@@ -25,7 +27,30 @@ fn make(options: &Options) -> Result<Box<dyn Kernel>, String> {
     avx2::make(options)
 }
 
+/// Sums of products are exact either way, so both ways give the same bits.
 #[cfg(target_arch = "x86_64")]
 fn make(options: &Options) -> Result<Box<dyn Kernel>, String> {
-    Ok(Box::new(Int8::new(AVX2_INT8.name, Avx2::detect()?, avx2::make(options)?)))
+    let base = avx2::make(options)?;
+    Ok(match Avx2Vnni::detect() {
+        Ok(vnni) => Box::new(Int8::new(AVX2_INT8.name, vnni, vnni, base)),
+        Err(_) => {
+            let avx2 = Avx2::detect()?;
+            Box::new(Int8::new(AVX2_INT8.name, avx2, avx2, base))
+        }
+    })
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+    use crate::int8::tests::{leaf, same_bits};
+
+    #[test]
+    #[allow(clippy::print_stderr, reason = "a test that leaves something out has to say so")]
+    fn all_ways_give_the_same_bits() {
+        match (Avx2::detect(), Avx2Vnni::detect()) {
+            (Ok(avx2), Ok(vnni)) => same_bits(&leaf("AVX2", avx2, avx2), &leaf("AVX-VNNI", vnni, vnni)),
+            (_, Err(why)) | (Err(why), _) => eprintln!("skipped: {why}"),
+        }
+    }
 }

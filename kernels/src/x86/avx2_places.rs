@@ -1,14 +1,7 @@
 //! Where bytes and words go: masks for shuffles, and the transposition of a square.
 
+use super::registers::x86;
 use std::arch::x86_64::*;
-
-/// Calls an intrinsic. The one reason for all of them: who calls has a proof of AVX2.
-macro_rules! avx2 {
-    ($call:expr) => {{
-        // SAFETY: registers only, and callers have a proof that the processor has the instruction.
-        unsafe { $call }
-    }};
-}
 
 /// For each run, its bytes of eight 16-bit scales in all places.
 pub(super) static SPREAD: [[u8; 32]; 8] = {
@@ -48,22 +41,22 @@ pub(super) const BITS: [u8; 32] = {
 pub(super) fn transposed(rows: [__m256i; 8]) -> [__m256i; 8] {
     let [a, b, c, d, e, f, g, h] = rows;
     // Words of two neighbouring rows, then of four, in both halves; then the halves of all eight.
-    let (ab, ab2) = (avx2!(_mm256_unpacklo_epi32(a, b)), avx2!(_mm256_unpackhi_epi32(a, b)));
-    let (cd, cd2) = (avx2!(_mm256_unpacklo_epi32(c, d)), avx2!(_mm256_unpackhi_epi32(c, d)));
-    let (ef, ef2) = (avx2!(_mm256_unpacklo_epi32(e, f)), avx2!(_mm256_unpackhi_epi32(e, f)));
-    let (gh, gh2) = (avx2!(_mm256_unpacklo_epi32(g, h)), avx2!(_mm256_unpackhi_epi32(g, h)));
-    let (abcd, abcd1) = (avx2!(_mm256_unpacklo_epi64(ab, cd)), avx2!(_mm256_unpackhi_epi64(ab, cd)));
-    let (abcd2, abcd3) = (avx2!(_mm256_unpacklo_epi64(ab2, cd2)), avx2!(_mm256_unpackhi_epi64(ab2, cd2)));
-    let (efgh, efgh1) = (avx2!(_mm256_unpacklo_epi64(ef, gh)), avx2!(_mm256_unpackhi_epi64(ef, gh)));
-    let (efgh2, efgh3) = (avx2!(_mm256_unpacklo_epi64(ef2, gh2)), avx2!(_mm256_unpackhi_epi64(ef2, gh2)));
+    let (ab, ab2) = (x86!(_mm256_unpacklo_epi32(a, b)), x86!(_mm256_unpackhi_epi32(a, b)));
+    let (cd, cd2) = (x86!(_mm256_unpacklo_epi32(c, d)), x86!(_mm256_unpackhi_epi32(c, d)));
+    let (ef, ef2) = (x86!(_mm256_unpacklo_epi32(e, f)), x86!(_mm256_unpackhi_epi32(e, f)));
+    let (gh, gh2) = (x86!(_mm256_unpacklo_epi32(g, h)), x86!(_mm256_unpackhi_epi32(g, h)));
+    let (abcd, abcd1) = (x86!(_mm256_unpacklo_epi64(ab, cd)), x86!(_mm256_unpackhi_epi64(ab, cd)));
+    let (abcd2, abcd3) = (x86!(_mm256_unpacklo_epi64(ab2, cd2)), x86!(_mm256_unpackhi_epi64(ab2, cd2)));
+    let (efgh, efgh1) = (x86!(_mm256_unpacklo_epi64(ef, gh)), x86!(_mm256_unpackhi_epi64(ef, gh)));
+    let (efgh2, efgh3) = (x86!(_mm256_unpacklo_epi64(ef2, gh2)), x86!(_mm256_unpackhi_epi64(ef2, gh2)));
     [
-        avx2!(_mm256_permute2x128_si256::<0x20>(abcd, efgh)),
-        avx2!(_mm256_permute2x128_si256::<0x20>(abcd1, efgh1)),
-        avx2!(_mm256_permute2x128_si256::<0x20>(abcd2, efgh2)),
-        avx2!(_mm256_permute2x128_si256::<0x20>(abcd3, efgh3)),
-        avx2!(_mm256_permute2x128_si256::<0x31>(abcd, efgh)),
-        avx2!(_mm256_permute2x128_si256::<0x31>(abcd1, efgh1)),
-        avx2!(_mm256_permute2x128_si256::<0x31>(abcd2, efgh2)),
-        avx2!(_mm256_permute2x128_si256::<0x31>(abcd3, efgh3)),
+        x86!(_mm256_permute2x128_si256::<0x20>(abcd, efgh)),
+        x86!(_mm256_permute2x128_si256::<0x20>(abcd1, efgh1)),
+        x86!(_mm256_permute2x128_si256::<0x20>(abcd2, efgh2)),
+        x86!(_mm256_permute2x128_si256::<0x20>(abcd3, efgh3)),
+        x86!(_mm256_permute2x128_si256::<0x31>(abcd, efgh)),
+        x86!(_mm256_permute2x128_si256::<0x31>(abcd1, efgh1)),
+        x86!(_mm256_permute2x128_si256::<0x31>(abcd2, efgh2)),
+        x86!(_mm256_permute2x128_si256::<0x31>(abcd3, efgh3)),
     ]
 }

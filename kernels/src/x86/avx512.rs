@@ -1,6 +1,8 @@
 //! AVX-512 (F, BW, VL, DQ): sixteen f32 at a time, thirty-two registers.
 
 #[cfg(target_arch = "x86_64")]
+use super::registers::x86;
+#[cfg(target_arch = "x86_64")]
 use crate::exact::Exact;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::{Op, Simd};
@@ -55,16 +57,6 @@ impl Avx512 {
     }
 }
 
-/// Calls an intrinsic. The one reason for all of them: a value of type `Avx512` exists only where its detector found
-/// the instructions.
-#[cfg(target_arch = "x86_64")]
-macro_rules! avx512 {
-    ($call:expr) => {{
-        // SAFETY: registers only, and an `Avx512` proves that the processor has the instruction.
-        unsafe { $call }
-    }};
-}
-
 #[cfg(target_arch = "x86_64")]
 impl Simd for Avx512 {
     type F = __m512;
@@ -105,7 +97,7 @@ impl Simd for Avx512 {
 
     #[inline(always)]
     fn splat(self, x: f32) -> __m512 {
-        avx512!(_mm512_set1_ps(x))
+        x86!(_mm512_set1_ps(x))
     }
 
     #[inline(always)]
@@ -130,86 +122,86 @@ impl Simd for Avx512 {
     fn load_f16(self, raw: &[u8; 32]) -> __m512 {
         // SAFETY: reads the 32 bytes that `raw` is; needs no alignment.
         let stored = unsafe { _mm256_loadu_si256(raw.as_ptr().cast()) };
-        avx512!(_mm512_cvtph_ps(stored))
+        x86!(_mm512_cvtph_ps(stored))
     }
 
     #[inline(always)]
     fn load_bf16(self, raw: &[u8; 32]) -> __m512 {
         // SAFETY: reads the 32 bytes that `raw` is; needs no alignment.
         let stored = unsafe { _mm256_loadu_si256(raw.as_ptr().cast()) };
-        let wide = avx512!(_mm512_cvtepu16_epi32(stored));
-        let upper = avx512!(_mm512_slli_epi32::<16>(wide));
-        avx512!(_mm512_castsi512_ps(upper))
+        let wide = x86!(_mm512_cvtepu16_epi32(stored));
+        let upper = x86!(_mm512_slli_epi32::<16>(wide));
+        x86!(_mm512_castsi512_ps(upper))
     }
 
     #[inline(always)]
     fn add(self, a: __m512, b: __m512) -> __m512 {
-        avx512!(_mm512_add_ps(a, b))
+        x86!(_mm512_add_ps(a, b))
     }
 
     #[inline(always)]
     fn sub(self, a: __m512, b: __m512) -> __m512 {
-        avx512!(_mm512_sub_ps(a, b))
+        x86!(_mm512_sub_ps(a, b))
     }
 
     #[inline(always)]
     fn mul(self, a: __m512, b: __m512) -> __m512 {
-        avx512!(_mm512_mul_ps(a, b))
+        x86!(_mm512_mul_ps(a, b))
     }
 
     #[inline(always)]
     fn div(self, a: __m512, b: __m512) -> __m512 {
-        avx512!(_mm512_div_ps(a, b))
+        x86!(_mm512_div_ps(a, b))
     }
 
     #[inline(always)]
     fn fma(self, a: __m512, b: __m512, c: __m512) -> __m512 {
-        avx512!(_mm512_fmadd_ps(a, b, c))
+        x86!(_mm512_fmadd_ps(a, b, c))
     }
 
     /// The instructions return their second operand if one is NaN, so `x` stands second in both.
     #[inline(always)]
     fn clamp(self, x: __m512, low: __m512, high: __m512) -> __m512 {
-        let below = avx512!(_mm512_min_ps(high, x));
-        avx512!(_mm512_max_ps(low, below))
+        let below = x86!(_mm512_min_ps(high, x));
+        x86!(_mm512_max_ps(low, below))
     }
 
     #[inline(always)]
     fn abs(self, x: __m512) -> __m512 {
-        avx512!(_mm512_andnot_ps(self.splat(-0.0), x))
+        x86!(_mm512_andnot_ps(self.splat(-0.0), x))
     }
 
     #[inline(always)]
     fn with_sign(self, x: __m512, sign: __m512) -> __m512 {
-        let sign = avx512!(_mm512_and_ps(self.splat(-0.0), sign));
-        avx512!(_mm512_or_ps(self.abs(x), sign))
+        let sign = x86!(_mm512_and_ps(self.splat(-0.0), sign));
+        x86!(_mm512_or_ps(self.abs(x), sign))
     }
 
     #[inline(always)]
     fn if_less(self, a: __m512, b: __m512, yes: __m512, no: __m512) -> __m512 {
-        let less = avx512!(_mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b));
-        avx512!(_mm512_mask_blend_ps(less, no, yes))
+        let less = x86!(_mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b));
+        x86!(_mm512_mask_blend_ps(less, no, yes))
     }
 
     #[inline(always)]
     fn round(self, x: __m512) -> __m512 {
-        avx512!(_mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(x))
+        x86!(_mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(x))
     }
 
     #[inline(always)]
     fn power_of_two(self, n: __m512) -> __m512 {
-        avx512!(_mm512_scalef_ps(self.splat(1.0), n))
+        x86!(_mm512_scalef_ps(self.splat(1.0), n))
     }
 
     #[inline(always)]
     fn sum(self, x: __m512) -> f32 {
-        let upper = avx512!(_mm512_extractf32x8_ps::<1>(x));
-        let eight = avx512!(_mm256_add_ps(_mm512_castps512_ps256(x), upper));
-        let upper = avx512!(_mm256_extractf128_ps::<1>(eight));
-        let four = avx512!(_mm_add_ps(_mm256_castps256_ps128(eight), upper));
-        let two = avx512!(_mm_add_ps(four, _mm_movehl_ps(four, four)));
-        let one = avx512!(_mm_add_ss(two, _mm_movehdup_ps(two)));
-        avx512!(_mm_cvtss_f32(one))
+        let upper = x86!(_mm512_extractf32x8_ps::<1>(x));
+        let eight = x86!(_mm256_add_ps(_mm512_castps512_ps256(x), upper));
+        let upper = x86!(_mm256_extractf128_ps::<1>(eight));
+        let four = x86!(_mm_add_ps(_mm256_castps256_ps128(eight), upper));
+        let two = x86!(_mm_add_ps(four, _mm_movehl_ps(four, four)));
+        let one = x86!(_mm_add_ss(two, _mm_movehdup_ps(two)));
+        x86!(_mm_cvtss_f32(one))
     }
 
     #[inline(always)]
@@ -223,14 +215,14 @@ impl Simd for Avx512 {
         let (mut pairs, mut fours, mut eights) = (rows, rows, rows);
         for i in (0..16).step_by(2) {
             let (a, b) = (rows[i], rows[i + 1]);
-            pairs[i] = avx512!(_mm512_unpacklo_ps(a, b));
-            pairs[i + 1] = avx512!(_mm512_unpackhi_ps(a, b));
+            pairs[i] = x86!(_mm512_unpacklo_ps(a, b));
+            pairs[i + 1] = x86!(_mm512_unpackhi_ps(a, b));
         }
         for i in (0..16).step_by(4) {
             for j in 0..2 {
                 let (a, b) = (pairs[i + j], pairs[i + j + 2]);
-                fours[i + 2 * j] = avx512!(_mm512_shuffle_ps::<0b01_00_01_00>(a, b));
-                fours[i + 2 * j + 1] = avx512!(_mm512_shuffle_ps::<0b11_10_11_10>(a, b));
+                fours[i + 2 * j] = x86!(_mm512_shuffle_ps::<0b01_00_01_00>(a, b));
+                fours[i + 2 * j + 1] = x86!(_mm512_shuffle_ps::<0b11_10_11_10>(a, b));
             }
         }
         // Then whole quarters: `eights[8 * h + 4 * p + j]` holds column j of the quarters 2p and 2p + 1 of the rows
@@ -238,17 +230,17 @@ impl Simd for Avx512 {
         for h in [0, 8] {
             for j in 0..4 {
                 let (a, b) = (fours[h + j], fours[h + 4 + j]);
-                eights[h + j] = avx512!(_mm512_shuffle_f32x4::<0b01_00_01_00>(a, b));
-                eights[h + 4 + j] = avx512!(_mm512_shuffle_f32x4::<0b11_10_11_10>(a, b));
+                eights[h + j] = x86!(_mm512_shuffle_f32x4::<0b01_00_01_00>(a, b));
+                eights[h + 4 + j] = x86!(_mm512_shuffle_f32x4::<0b11_10_11_10>(a, b));
             }
         }
         for c in 0..16 {
             let at = c / 8 * 4 + c % 4;
             let (a, b) = (eights[at], eights[8 + at]);
             let column = if c % 8 < 4 {
-                avx512!(_mm512_shuffle_f32x4::<0b10_00_10_00>(a, b))
+                x86!(_mm512_shuffle_f32x4::<0b10_00_10_00>(a, b))
             } else {
-                avx512!(_mm512_shuffle_f32x4::<0b11_01_11_01>(a, b))
+                x86!(_mm512_shuffle_f32x4::<0b11_01_11_01>(a, b))
             };
             self.store(column, to[c * to_stride..].first_chunk_mut().expect("sixteen columns of sixteen"));
         }

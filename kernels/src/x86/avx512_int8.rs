@@ -27,5 +27,6 @@ fn make(options: &Options) -> Result<Box<dyn Kernel>, String> {
 
 #[cfg(target_arch = "x86_64")]
 fn make(options: &Options) -> Result<Box<dyn Kernel>, String> {
-    Ok(Box::new(Int8::new(AVX512_INT8.name, Vnni::detect()?, avx512::make(options)?)))
+    let vnni = Vnni::detect()?;
+    Ok(Box::new(Int8::new(AVX512_INT8.name, vnni, vnni, avx512::make(options)?)))
 }
