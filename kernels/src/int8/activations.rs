@@ -224,8 +224,9 @@ fn quantise_for<S: Dot8>(s: S, x: &[f32], layout: Layout) -> Span {
 
 /// Rows of activations that a tile has at most.
 pub(super) const TALLEST: usize = 6;
-/// Rows from which on any number is a sum of numbers from 4 to [`TALLEST`].
-pub(super) const MANY: usize = 16;
+/// Rows from which on tiles are made. With fewer, weights are read faster one row after the other than turned into
+/// panels; and any number from here on is a sum of numbers from 4 to [`TALLEST`].
+pub(super) const MANY: usize = 24;
 /// Words of a span for each row of a tile; see [`Tile`].
 const WORDS: usize = 64 + 16 + 8 + 8;
 
