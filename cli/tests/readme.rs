@@ -46,7 +46,8 @@ fn block(text: &str) -> String {
     let line = command.strip_prefix("$ scantling ").expect("every console block begins with a command");
     // Every second piece between quotes is one word, whatever is in it.
     let words = line.split('\'').enumerate();
-    let words = words.flat_map(|(i, part)| if i % 2 == 1 { vec![part] } else { part.split_whitespace().collect() });
+    let words =
+        words.flat_map(|(i, part)| if i % 2 == 1 { vec![part] } else { part.split_whitespace().collect() });
     let words: Vec<&str> = words.collect();
     let Some(place) = place(&words) else { return text.to_owned() };
     let typed: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("> ")).collect();

@@ -30,6 +30,9 @@ inventory::submit! { RAYON }
 const FEW: usize = 1 << 17;
 /// Elements likewise, for ops that do little with each.
 const SMALL: usize = 1 << 15;
+/// Positions that an attention is cut to at least: kernels go about many in another way than about few, which gives
+/// other bits.
+const MANY: usize = 64;
 
 struct Spread {
     inner: Box<dyn Kernel>,
@@ -53,6 +56,12 @@ fn cuts(n: usize, pieces: usize, step: usize) -> Vec<Range<usize>> {
     let pieces = pieces.min(steps).max(1);
     let at = |i: usize| (steps * i / pieces * step).min(n);
     (0..pieces).map(|i| at(i)..at(i + 1)).filter(|r| !r.is_empty()).collect()
+}
+
+/// `n` cut in up to `pieces` of about the same length, none shorter than `least` unless all is.
+fn cut_long(n: usize, pieces: usize, least: usize) -> Vec<Range<usize>> {
+    let pieces = pieces.min(n / least).max(1);
+    (0..pieces).map(|i| n * i / pieces..n * (i + 1) / pieces).filter(|r| !r.is_empty()).collect()
 }
 
 /// Where rows of a matrix are cut: kernels take several at once.
@@ -232,9 +241,14 @@ impl Kernel for Spread {
         let Some(pool) = self.pool(work, FEW) else {
             return self.inner.attention(q, k, v, how, out);
         };
-        let parts = cut_heads(&how, self.threads);
+        let mut parts = cut_heads(&how, self.threads);
         let even = parts.len().is_multiple_of(self.threads) && how.kv_heads.is_multiple_of(parts.len());
-        let rows = cuts(q.rows(), if even { 1 } else { 4 * self.threads }, 16);
+        if !even && q.rows() >= MANY && how.heads >= 2 * self.threads {
+            // Each by itself: keys that are read more often cost little beside so many queries.
+            parts = cut_heads(&how, how.heads);
+        }
+        let enough = even || parts.len() >= 2 * self.threads;
+        let rows = cut_long(q.rows(), if enough { 1 } else { 4 * self.threads }, MANY);
         let mut pieces = Vec::new();
         for (rows, out) in rows.iter().zip(cut_rows(out, &rows)) {
             let outs = cut_cols(out, parts.iter().map(|(heads, _)| heads.len() * how.value));

@@ -44,6 +44,10 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     /// From bf16 at any address, widened.
     fn load_bf16(self, raw: &Self::Pairs) -> Self::F;
 
+    /// Asks for the line of the caches in which something begins: it will be read soon.
+    #[inline(always)]
+    fn prefetch(self, _at: &[u8]) {}
+
     /// An f16, widened.
     #[inline(always)]
     fn f16(self, bits: u16) -> f32 {

@@ -3,7 +3,8 @@
 //! Queries that look at the same keys are taken together: all query heads of a key-value head, for a few positions.
 //! Sums are taken in the same order however many there are, so cutting the queries or the heads changes no bit.
 
-use super::dots::{Brain, Half, LANES, Single, Stored, Widened, dots, side_by_side};
+use super::dots::{Brain, Half, Single, Stored, Widened, dots, side_by_side};
+use super::panels::{load, store};
 use super::pointwise::{Capped, ExpLess, Larger, Sum, Times, apply, fold};
 use super::widen::Widen;
 use crate::simd::{Op, Simd};
@@ -14,8 +15,11 @@ use std::ops::Range;
 
 /// Positions whose queries are taken together.
 const TILE: usize = 8;
-/// Vectors of a value that are summed at a time.
-const WIDE: usize = 2;
+/// Positions whose values are summed before the next are touched. Those of one head lie as far apart as the values of
+/// all heads are long, often a power of two: more would drive each other out of the cache.
+const NEAR: usize = 16;
+/// Positions that are asked for ahead of their use, for the same reason: the processor does not foresee them.
+const AHEAD: usize = 16;
 
 /// See `ops::attention`.
 pub(super) struct Attend<'a> {
@@ -94,34 +98,30 @@ impl Attend<'_> {
                 let seen = within(how.seen(*t, count), &all);
                 weigh(s, how, *h, &mut scores[seen]);
             }
-            let mut rest = &queries[..];
             let mut at = 0;
-            while !rest.is_empty() {
-                let taken = if rest.len() >= 4 { 4 } else { 1 };
-                let (now, later) = rest.split_at(taken);
-                let weights = &scores[at * all.len()..][..taken * all.len()];
-                if taken == 4 {
-                    self.gather::<S, W, 4>(s, v, now, weights, &all);
-                } else {
-                    self.gather::<S, W, 1>(s, v, now, weights, &all);
-                }
-                at += taken;
-                rest = later;
+            while at < queries.len() {
+                let weights = &scores[at * all.len()..];
+                at += match queries.len() - at {
+                    1 => self.gather::<S, W, 1, 4>(s, v, &queries[at..], weights, &all),
+                    2 => self.gather::<S, W, 2, 4>(s, v, &queries[at..], weights, &all),
+                    3 => self.gather::<S, W, 3, 2>(s, v, &queries[at..], weights, &all),
+                    _ => self.gather::<S, W, 4, 2>(s, v, &queries[at..], weights, &all),
+                };
             }
         }
     }
 
-    /// Weighted sums of the values for `M` queries. They share the positions that all of them see; the few before
-    /// and behind are each query's own.
+    /// Weighted sums of the values for the first `M` queries, `V` vectors of them at a time; gives `M`. They share the
+    /// positions that all of them see; the few before and behind are each query's own.
     #[inline(always)]
-    fn gather<S: Simd, W: Stored<S>, const M: usize>(
+    fn gather<S: Simd, W: Stored<S>, const M: usize, const V: usize>(
         &mut self,
         s: S,
         v: W::Stack<'_>,
         queries: &[(usize, usize, &[f32])],
         weights: &[f32],
         all: &Range<usize>,
-    ) {
+    ) -> usize {
         let (width, count) = (self.how.value, self.k.rows());
         let mut seen = [const { 0..0 }; M];
         let mut own = [&weights[..0]; M];
@@ -131,26 +131,19 @@ impl Attend<'_> {
         }
         let start = seen.iter().map(|r| r.start).max().unwrap_or(0);
         let end = seen.iter().map(|r| r.end).min().unwrap_or(0).max(start);
-        let vectors = width / S::LANES;
-        let mut first = 0;
-        while first * S::LANES < width {
-            let taken = if first + WIDE <= vectors { WIDE } else { 1 };
-            let mut sums = [[s.splat(0.0); WIDE]; M];
-            for m in 0..M {
-                let before = seen[m].start..start.min(seen[m].end);
-                sums[m] = add::<S, W, 1>(s, v, first, before, [own[m]], all.start, [sums[m]])[0];
-            }
-            sums = add::<S, W, M>(s, v, first, start..end, own, all.start, sums);
-            for m in 0..M {
-                let behind = end.max(seen[m].start)..seen[m].end;
-                sums[m] = add::<S, W, 1>(s, v, first, behind, [own[m]], all.start, [sums[m]])[0];
-            }
-            for (sums, (t, h, _)) in sums.iter().zip(queries) {
-                let out = &mut self.out.row(*t)[h * width..][..width];
-                put(s, sums, taken, &mut out[first * S::LANES..]);
-            }
-            first += taken;
+        let long = width.next_multiple_of(V * S::LANES);
+        let mut sums = vec![0.0; M * long];
+        for ((own, seen), sums) in own.iter().zip(&seen).zip(sums.chunks_exact_mut(long.max(1))) {
+            add::<S, W, 1, V>(s, v, seen.start..start.min(seen.end), [own], all.start, sums);
         }
+        add::<S, W, M, V>(s, v, start..end, own, all.start, &mut sums);
+        for ((own, seen), sums) in own.iter().zip(&seen).zip(sums.chunks_exact_mut(long.max(1))) {
+            add::<S, W, 1, V>(s, v, end.max(seen.start)..seen.end, [own], all.start, sums);
+        }
+        for (sums, (t, h, _)) in sums.chunks_exact(long.max(1)).zip(queries) {
+            self.out.row(*t)[h * width..][..width].copy_from_slice(&sums[..width]);
+        }
+        M
     }
 }
 
@@ -175,90 +168,113 @@ fn look<S: Simd, W: Stored<S>>(
     all: Range<usize>,
     scores: &mut [f32],
 ) {
-    let (fours, ones) = queries.as_chunks::<4>();
-    let (first, rest) = scores.split_at_mut(4 * fours.len() * all.len());
-    for ([(_, _, a), (_, _, b), (_, _, c), (_, _, d)], scores) in
-        fours.iter().zip(first.chunks_mut(4 * all.len().max(1)))
-    {
-        look_with::<S, W, 4>(s, k, [a, b, c, d], all.clone(), scores);
-    }
-    for ((_, _, query), scores) in ones.iter().zip(rest.chunks_mut(all.len().max(1))) {
-        look_with::<S, W, 1>(s, k, [query], all.clone(), scores);
+    let mut at = 0;
+    while at < queries.len() {
+        let (queries, scores) = (&queries[at..], &mut scores[at * all.len()..]);
+        at += match queries.len() {
+            1 => look_with::<S, W, 1, 4>(s, k, queries, all.clone(), scores),
+            2 => look_with::<S, W, 2, 4>(s, k, queries, all.clone(), scores),
+            3 => look_with::<S, W, 3, 2>(s, k, queries, all.clone(), scores),
+            _ => look_with::<S, W, 4, 2>(s, k, queries, all.clone(), scores),
+        };
     }
 }
 
-/// The same for `M` queries.
+/// The same for the first `M` queries, with `R` keys at a time; gives `M`.
 #[inline(always)]
-fn look_with<S: Simd, W: Stored<S>, const M: usize>(
+fn look_with<S: Simd, W: Stored<S>, const M: usize, const R: usize>(
     s: S,
     k: W::Stack<'_>,
-    queries: [&[f32]; M],
+    queries: &[(usize, usize, &[f32])],
     all: Range<usize>,
     scores: &mut [f32],
-) {
-    let (x, cols, count) = (side_by_side::<S, M>(queries), queries[0].len(), all.len());
-    for i in (0..count / 2 * 2).step_by(2) {
-        let keys = [W::row(k, all.start + i), W::row(k, all.start + i + 1)];
-        let [first, second] = dots::<S, W, 2, M, 1>(s, keys, &x, cols);
-        for m in 0..M {
-            scores[m * count + i] = first[m];
-            scores[m * count + i + 1] = second[m];
+) -> usize {
+    let mut side = [&[][..]; M];
+    for (side, (_, _, query)) in side.iter_mut().zip(queries) {
+        *side = *query;
+    }
+    let (x, cols, count) = (side_by_side::<S, M>(side), side[0].len(), all.len());
+    for i in (0..count / R * R).step_by(R) {
+        let mut keys = [W::row(k, all.start + i); R];
+        for (r, key) in keys.iter_mut().enumerate() {
+            *key = W::row(k, all.start + i + r);
+            if i + r + AHEAD < count {
+                W::ask_for(s, W::row(k, all.start + i + r + AHEAD));
+            }
+        }
+        let found = dots::<S, W, R, M, 1>(s, keys, &x, cols);
+        for (r, found) in found.iter().enumerate() {
+            for (m, found) in found.iter().enumerate() {
+                scores[m * count + i + r] = *found;
+            }
         }
     }
-    if !count.is_multiple_of(2) {
-        let [last] = dots::<S, W, 1, M, 1>(s, [W::row(k, all.end - 1)], &x, cols);
-        for m in 0..M {
-            scores[m * count + count - 1] = last[m];
+    for i in count / R * R..count {
+        let [found] = dots::<S, W, 1, M, 1>(s, [W::row(k, all.start + i)], &x, cols);
+        for (m, found) in found.iter().enumerate() {
+            scores[m * count + i] = *found;
         }
     }
+    M
 }
 
-/// Adds the weighted values of a range of positions, vectors `first..first + WIDE` of each as far as there are so
-/// many. Weights are counted from position `from`.
+/// Adds the weighted values of a range of positions to sums, `[query][element]`, whose rows are whole multiples of `V`
+/// vectors. Weights are counted from position `from`. Each sum is taken in the order of the positions.
 #[inline(always)]
-fn add<S: Simd, W: Stored<S>, const M: usize>(
+fn add<S: Simd, W: Stored<S>, const M: usize, const V: usize>(
     s: S,
     v: W::Stack<'_>,
-    first: usize,
     range: Range<usize>,
     weights: [&[f32]; M],
     from: usize,
-    start: [[S::F; WIDE]; M],
-) -> [[S::F; WIDE]; M] {
-    let mut sums = start;
-    for p in range {
-        let row = W::row(v, p);
-        let raw = W::vectors(row);
-        let mut values = [s.splat(0.0); WIDE];
-        if first < raw.len() {
-            for (value, raw) in values.iter_mut().zip(&raw[first..]) {
-                *value = W::load(s, raw);
+    sums: &mut [f32],
+) {
+    let long = sums.len() / M;
+    for near in range.clone().step_by(NEAR) {
+        let near = near..range.end.min(near + NEAR);
+        for first in (0..long / S::LANES).step_by(V) {
+            let mut vectors = [[s.splat(0.0); V]; M];
+            for (m, vectors) in vectors.iter_mut().enumerate() {
+                load(s, &sums[m * long + first * S::LANES..][..V * S::LANES], vectors);
             }
-        } else {
-            values[0] = s.load(&S::floats(&W::tail(row, first * S::LANES)).0[0]);
-        }
-        for (sums, weights) in sums.iter_mut().zip(&weights) {
-            let weight = s.splat(weights[p - from]);
-            for (sum, value) in sums.iter_mut().zip(&values) {
-                *sum = s.fma(weight, *value, *sum);
+            for p in near.clone() {
+                let values = some::<S, W, V>(s, W::row(v, p), first);
+                if first == 0 && p + AHEAD < range.end {
+                    W::ask_for(s, W::row(v, p + AHEAD));
+                }
+                for (vectors, weights) in vectors.iter_mut().zip(&weights) {
+                    let weight = s.splat(weights[p - from]);
+                    for (vector, value) in vectors.iter_mut().zip(&values) {
+                        *vector = s.fma(weight, *value, *vector);
+                    }
+                }
+            }
+            for (m, vectors) in vectors.iter().enumerate() {
+                store(s, vectors, &mut sums[m * long + first * S::LANES..][..V * S::LANES]);
             }
         }
     }
-    sums
 }
 
-/// Writes `taken` vectors, or what there is room for.
+/// Vectors `first..first + V` of a row, widened; zeros where it ends.
 #[inline(always)]
-fn put<S: Simd>(s: S, sums: &[S::F; WIDE], taken: usize, out: &mut [f32]) {
-    let (vectors, rest) = S::floats_mut(out);
-    if vectors.is_empty() {
-        let mut lanes = [0.0; LANES];
-        s.store(sums[0], &mut S::floats_mut(&mut lanes).0[0]);
-        rest.copy_from_slice(&lanes[..rest.len()]);
+fn some<S: Simd, W: Stored<S>, const V: usize>(s: S, row: &W::Row, first: usize) -> [S::F; V] {
+    let raw = W::vectors(row);
+    let mut values = [s.splat(0.0); V];
+    if let Some(raw) = raw.get(first..first + V) {
+        for (value, raw) in values.iter_mut().zip(raw) {
+            *value = W::load(s, raw);
+        }
+        return values;
     }
-    for (out, sum) in vectors.iter_mut().zip(sums).take(taken) {
-        s.store(*sum, out);
+    for (i, value) in values.iter_mut().enumerate() {
+        if let Some(raw) = raw.get(first + i) {
+            *value = W::load(s, raw);
+        } else if first + i == raw.len() {
+            *value = s.load(&S::floats(&W::tail(row, raw.len() * S::LANES)).0[0]);
+        }
     }
+    values
 }
 
 /// Scores of a query head become weights.

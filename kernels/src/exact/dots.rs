@@ -27,6 +27,8 @@ pub(super) trait Stored<S: Simd> {
     fn load(s: S, raw: &Self::Raw) -> S::F;
     /// The numbers from `from` on, fewer than a vector holds, widened, and zeros behind them.
     fn tail(row: &Self::Row, from: usize) -> [f32; LANES];
+    /// Says that a row will be read soon.
+    fn ask_for(s: S, row: &Self::Row);
 }
 
 macro_rules! stored {
@@ -62,6 +64,13 @@ macro_rules! stored {
                 let mut out = [0.0; LANES];
                 quant::decode(DType::$dtype, raw, &mut out[..raw.len() / $bytes]).expect("whole numbers");
                 out
+            }
+
+            #[inline(always)]
+            fn ask_for(s: S, row: &[u8]) {
+                for line in row.chunks(64) {
+                    s.prefetch(line);
+                }
             }
         }
     };
@@ -104,6 +113,10 @@ impl<S: Simd> Stored<S> for Widened {
         out[..rest.len()].copy_from_slice(rest);
         out
     }
+
+    /// It has just been written.
+    #[inline(always)]
+    fn ask_for(_: S, _: &[f32]) {}
 }
 
 /// `M` rows of activations, vector by vector: the first vectors of all rows, then the second ones, and zeros behind the

@@ -117,6 +117,11 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn prefetch(self, at: &[u8]) {
+        x86!(_mm_prefetch::<_MM_HINT_T0>(at.as_ptr().cast()));
+    }
+
+    #[inline(always)]
     fn load_f16(self, raw: &[u8; 16]) -> __m256 {
         // SAFETY: reads the 16 bytes that `raw` is; needs no alignment.
         let stored = unsafe { _mm_loadu_si128(raw.as_ptr().cast()) };

@@ -119,6 +119,11 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    fn prefetch(self, at: &[u8]) {
+        x86!(_mm_prefetch::<_MM_HINT_T0>(at.as_ptr().cast()));
+    }
+
+    #[inline(always)]
     fn load_f16(self, raw: &[u8; 32]) -> __m512 {
         // SAFETY: reads the 32 bytes that `raw` is; needs no alignment.
         let stored = unsafe { _mm256_loadu_si256(raw.as_ptr().cast()) };
