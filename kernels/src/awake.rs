@@ -9,6 +9,7 @@ use std::cell::Cell;
 use std::hint::spin_loop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long a thread looks for the next op: longer than what stands between two of one forward pass, far shorter than
@@ -67,6 +68,8 @@ impl Awake {
             for _ in 0..64 {
                 spin_loop();
             }
+            // Where others want the core, one of them may be the very thread that is waited for.
+            thread::yield_now();
             if began.elapsed() > WATCH {
                 return;
             }
@@ -91,6 +94,7 @@ impl Shared {
                 for _ in 0..16 {
                     spin_loop();
                 }
+                thread::yield_now();
             }
         }
     }

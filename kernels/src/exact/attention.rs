@@ -17,9 +17,9 @@ use std::ops::Range;
 const TILE: usize = 8;
 /// Positions whose values are summed before the next are touched. Those of one head lie as far apart as the values of
 /// all heads are long, often a power of two: more would drive each other out of the cache.
-const NEAR: usize = 16;
+const NEAR: usize = 8;
 /// Positions that are asked for ahead of their use, for the same reason: the processor does not foresee them.
-const AHEAD: usize = 16;
+const AHEAD: usize = 8;
 
 /// See `ops::attention`.
 pub(super) struct Attend<'a> {
@@ -231,19 +231,27 @@ fn add<S: Simd, W: Stored<S>, const M: usize, const V: usize>(
 ) {
     let long = sums.len() / M;
     for near in range.clone().step_by(NEAR) {
-        let near = near..range.end.min(near + NEAR);
+        let count = NEAR.min(range.end - near);
+        let mut rows = [W::row(v, near); NEAR];
+        let mut own = [&weights[0][..0]; M];
+        for (own, weights) in own.iter_mut().zip(&weights) {
+            *own = &weights[near - from..][..count];
+        }
+        for (i, row) in rows.iter_mut().enumerate().take(count) {
+            *row = W::row(v, near + i);
+            if near + i + AHEAD < range.end {
+                W::ask_for(s, W::row(v, near + i + AHEAD));
+            }
+        }
         for first in (0..long / S::LANES).step_by(V) {
             let mut vectors = [[s.splat(0.0); V]; M];
             for (m, vectors) in vectors.iter_mut().enumerate() {
                 load(s, &sums[m * long + first * S::LANES..][..V * S::LANES], vectors);
             }
-            for p in near.clone() {
-                let values = some::<S, W, V>(s, W::row(v, p), first);
-                if first == 0 && p + AHEAD < range.end {
-                    W::ask_for(s, W::row(v, p + AHEAD));
-                }
-                for (vectors, weights) in vectors.iter_mut().zip(&weights) {
-                    let weight = s.splat(weights[p - from]);
+            for (i, row) in rows[..count].iter().enumerate() {
+                let values = some::<S, W, V>(s, row, first);
+                for (vectors, own) in vectors.iter_mut().zip(&own) {
+                    let weight = s.splat(own[i]);
                     for (vector, value) in vectors.iter_mut().zip(&values) {
                         *vector = s.fma(weight, *value, *vector);
                     }
