@@ -226,6 +226,7 @@ impl<Q: Step> Dot8 for Fours<Q> {
     type Totals = [int32x4_t; 4];
     type Outputs = [float32x4_t; 4];
     const NARROW: bool = false;
+    const SQUARES: bool = Q::SQUARES;
 
     #[inline(always)]
     fn run<T: Task>(self, task: T) -> T::Out {

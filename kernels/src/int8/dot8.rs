@@ -45,6 +45,9 @@ pub(crate) trait Dot8: Copy + Send + Sync + 'static {
     /// runs, then their second halves, and [`add_pair`](Self::add_pair) takes codes and activations in that order. If
     /// not, the one run comes after the other.
     const PAIRED: bool = false;
+    /// Whether [`multiply_rows`](Self::multiply_rows) takes two rows of activations at once, and codes in an order of its
+    /// own.
+    const SQUARES: bool = false;
 
     /// Runs a loop with the instructions switched on.
     fn run<T: Task>(self, task: T) -> T::Out;

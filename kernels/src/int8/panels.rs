@@ -221,6 +221,17 @@ fn one_run<F: Format, S: Dot8, const R: usize>(
     };
     let codes = &panel.codes[run * quads..][..quads];
     let x_quads = &x.quads[run * quads..][..quads];
+    if F::CODES == Codes::Wide && S::NARROW {
+        // Sums of 16 bits hold one quad alone: each is scaled as it comes, so that but one at a time is held.
+        for (codes, x) in codes.iter().zip(x_quads) {
+            let codes = s.quads(codes);
+            for r in 0..R {
+                let quad = s.multiply::<true>(s.start::<0>(0), codes, x[r]);
+                totals[r] = s.add_runs(totals[r], quad, scales);
+            }
+        }
+        return;
+    }
     let step = step::<F, S>();
     for (codes, x_quads) in codes.chunks_exact(step).zip(x_quads.chunks_exact(step)) {
         let starts = &x.starts[run * F::RUN / 16..][..F::RUN / 16];
@@ -246,11 +257,7 @@ fn one_run<F: Format, S: Dot8, const R: usize>(
 #[inline(always)]
 const fn step<F: Format, S: Dot8>() -> usize {
     let fit = F::CODES.quads_in_16_bits();
-    let step = match fit {
-        _ if !S::NARROW || fit >= F::RUN / 4 => F::RUN / 4,
-        4.. => 4,
-        _ => 1,
-    };
+    let step = if S::NARROW && fit < F::RUN / 4 { 4 } else { F::RUN / 4 };
     assert!(!S::NARROW || step <= fit, "sums overflow");
     assert!(!matches!(F::CODES, Codes::Signed(_)) || step == F::RUN / 4, "starts are for whole runs");
     assert!(!matches!(F::CODES, Codes::Wide) || F::RUN == 32, "starts are of two halves");

@@ -16,14 +16,25 @@ impl Task for Saturate {
     #[inline(always)]
     fn call<S: Dot8>(self, s: S) -> u64 {
         let codes = std::hint::black_box([[3; 4 * OUTPUTS]; RUN]);
+        let quads = s.quads(&codes[0]);
         let scales = std::hint::black_box([[1; 2]; OUTPUTS]);
         let mut totals = [s.no_totals(); CHAINS];
         let mut x = [[0x0102_0304; CHAINS]; RUN];
         for _ in 0..self.0 {
             // From memory each round, as in a product; or it would be taken out of the loop.
             let x = std::hint::black_box(&mut x);
-            let runs = s.multiply_rows::<false, CHAINS>([s.start::<0>(0); CHAINS], &codes, x);
-            for (total, runs) in totals.iter_mut().zip(runs) {
+            if S::SQUARES {
+                let runs = s.multiply_rows::<false, CHAINS>([s.start::<0>(0); CHAINS], &codes, x);
+                for (total, runs) in totals.iter_mut().zip(runs) {
+                    *total = s.add_runs(*total, runs, &scales);
+                }
+                continue;
+            }
+            for (c, total) in totals.iter_mut().enumerate() {
+                let mut runs = s.start::<0>(0);
+                for x in &*x {
+                    runs = s.multiply::<false>(runs, quads, x[c]);
+                }
                 *total = s.add_runs(*total, runs, &scales);
             }
         }
