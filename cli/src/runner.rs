@@ -10,8 +10,9 @@ use scantling_core::model::Model;
 use scantling_core::paging::{self, Prepared};
 use scantling_core::parallel::both;
 use scantling_core::registry::Registry;
+use scantling_core::source::WeightSource;
 use scantling_core::tokenizer::Tokenizer;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Opens a model that is sound, and brings its weights into memory.
 pub fn open(registry: &Registry, path: &Path, overrides: &OverrideArgs) -> Result<(Model, Prepared)> {
@@ -30,6 +31,32 @@ pub fn load(registry: &Registry, path: &Path, overrides: &OverrideArgs) -> Resul
     let model = Model::load(registry, path, &request)?;
     model.decoder()?;
     Ok(model)
+}
+
+/// Files that lie beside weights and may have been read with them.
+const BESIDE: [&str; 6] = [
+    "config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "generation_config.json",
+    "chat_template.jinja",
+    "model.safetensors.index.json",
+];
+
+/// The files that a source is read from, as far as they lie on disk.
+pub fn files_of(source: &dyn WeightSource) -> Vec<PathBuf> {
+    let own = source.files().iter().filter_map(|file| file.path().map(Path::to_owned));
+    // One that cannot be looked at cannot have been read.
+    let beside = BESIDE.iter().filter_map(|name| source.beside(name).ok()??.path().map(Path::to_owned));
+    own.chain(beside).collect()
+}
+
+/// All files that a model was asked of: what it is read from, the path that names it, and what takes a place in it.
+pub fn inputs(model: &Model, path: &Path, overrides: &OverrideArgs) -> Vec<PathBuf> {
+    let mut all = files_of(model.source.as_ref());
+    all.push(path.to_owned());
+    all.extend(overrides.config.clone());
+    all
 }
 
 /// Brings the weights of a model into memory; says so if they will not fit.

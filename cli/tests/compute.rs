@@ -229,3 +229,64 @@ fn what_is_no_text_is_told() {
     }
     assert_eq!(run(&["perplexity", "qwen3-tiny", "--ids-file", "no-such-file"]).code, 3);
 }
+
+/// A copy of a small model that may be harmed.
+fn copy_of(model: &str, at: &Path) -> PathBuf {
+    let folder = at.join(model);
+    std::fs::create_dir_all(&folder).unwrap();
+    for entry in std::fs::read_dir(testdata(model)).unwrap() {
+        let file = entry.unwrap().path();
+        std::fs::copy(&file, folder.join(file.file_name().unwrap())).unwrap();
+    }
+    folder
+}
+
+#[cfg(unix)]
+#[test]
+fn nothing_that_is_read_is_written_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = copy_of("qwen3-tiny", folder.path());
+    let dump = folder.path().join("dump.safetensors");
+    let (model, dump) = (model.to_str().unwrap(), dump.to_str().unwrap());
+    assert_eq!(run(&["trace", model, "--ids", "1,2", "-o", dump]).code, 0);
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink(format!("{model}/model.safetensors"), &link).unwrap();
+    let own = ["model.safetensors", "config.json", "tokenizer.json"].map(|name| format!("{model}/{name}"));
+    let before: Vec<_> = own.iter().map(|file| std::fs::read(file).unwrap()).collect();
+    for target in own.iter().map(String::as_str).chain([link.to_str().unwrap()]) {
+        for args in [&["logits", model, "--ids", "1", "--npy", target], &["trace", model, "--ids", "1", "-o", target]] {
+            let told = run(args);
+            assert!(told.code == 2 && told.err.contains("name another file"), "{args:?} {}", told.err);
+        }
+    }
+    let was = std::fs::read(dump).unwrap();
+    let told = run(&["trace", model, "--against", dump, "-o", dump]);
+    assert!(told.code == 2 && told.err.contains("name another file"), "{}", told.err);
+    assert_eq!(std::fs::read(dump).unwrap(), was);
+    let after: Vec<_> = own.iter().map(|file| std::fs::read(file).unwrap()).collect();
+    assert!(before == after);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_that_is_interrupted_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("logits.npy");
+    let many = joined(&vec![1; 50_000]);
+    for signal in ["-INT", "-TERM"] {
+        let mut child = common::program()
+            .current_dir(testdata(""))
+            .args(["logits", "qwen3-tiny", "--ids", &many, "--all-positions", "--npy", target.to_str().unwrap()])
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        while std::fs::read_dir(folder.path()).unwrap().count() == 0 {
+            assert!(child.try_wait().unwrap().is_none(), "it ended before it wrote");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        let sent = std::process::Command::new("kill").args([signal, &child.id().to_string()]).status();
+        assert!(sent.unwrap().success());
+        assert_eq!(child.wait().unwrap().code(), Some(130));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}

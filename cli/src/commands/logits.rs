@@ -29,7 +29,8 @@ pub(super) fn run(
     let mut session = Session::new(&model, kernel, options)?;
     let want = if args.all_positions { ids.len() } else { 1 };
     session.fits(&ids)?;
-    let mut file = args.npy.as_deref().map(NewFile::create).transpose()?;
+    let inputs = runner::inputs(&model, &args.model, &args.run.overrides);
+    let mut file = args.npy.as_deref().map(|path| NewFile::create(path, &inputs)).transpose()?;
     if let Some(file) = &mut file {
         file.write(&npy::header(want, session.vocabulary()))?;
     }

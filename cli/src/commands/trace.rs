@@ -13,7 +13,7 @@ use scantling_core::model::{BATCH, Model, Options, Session};
 use scantling_core::registry::{Registry, Work};
 use scantling_core::source::WeightSource;
 use scantling_core::trace::{self, Allowance, Dump, Making, Side, Trace};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What says that a kernel is meant, and no file.
 const KERNEL: &str = "kernel:";
@@ -23,6 +23,17 @@ enum Against {
     Dump(Box<dyn WeightSource>),
     Model(Box<Model>),
     Kernel(Backend),
+}
+
+impl Against {
+    /// The files that it is read from.
+    fn files(&self) -> Vec<PathBuf> {
+        match self {
+            Against::Dump(source) => runner::files_of(source.as_ref()),
+            Against::Model(model) => runner::files_of(model.source.as_ref()),
+            Against::Kernel(_) => Vec::new(),
+        }
+    }
 }
 
 pub(super) fn run(
@@ -43,8 +54,12 @@ pub(super) fn run(
     }
     let making = Making::of(&model, backend.kernel.as_ref());
     if let Some(path) = &args.output {
+        let mut inputs = runner::inputs(&model, &args.model, &args.run.overrides);
+        inputs.extend(against.iter().flat_map(Against::files));
+        // Begun before anything is computed, so that nothing is computed in vain.
+        let file = NewFile::create(path, &inputs)?;
         let trace = trace::record(&mut session(&model, &backend, ids.len())?, &ids)?;
-        write(registry, path, &model, &making, &ids, &trace)?;
+        write(registry, file, &model, &making, &ids, &trace)?;
         if against.is_none() && args.run.list.wants_json() {
             json::compute::traced(screen, &model, &backend, &ids, path, &trace);
         } else if against.is_none() {
@@ -125,7 +140,7 @@ fn run_of<'m>(model: &'m Model, backend: &'m Backend, ids: &[u32]) -> Result<(Si
 
 fn write(
     registry: &Registry,
-    path: &Path,
+    mut file: NewFile,
     model: &Model,
     making: &Making,
     ids: &[u32],
@@ -138,7 +153,6 @@ fn write(
     let plan = plan(&metadata, &specs)?;
     let mut parts: Vec<_> = plan.offsets.iter().zip(trace.parts()).collect();
     parts.sort_by_key(|(offset, _)| **offset);
-    let mut file = NewFile::create(path)?;
     file.write(&plan.header)?;
     let mut at = plan.header.len() as u64;
     for (offset, (_, rows)) in parts {
