@@ -35,9 +35,14 @@ pub(super) fn run(
         file.write(&npy::header(want, session.vocabulary()))?;
     }
     let mut positions: Vec<Position> = Vec::new();
+    // What can be shown is, and the file is written: both help to find out what is wrong.
+    let mut sound = Ok(());
     logits::feed_in_pieces(&mut session, &ids, want, |at, rows| {
         for (i, row) in rows.iter().enumerate() {
-            positions.push(logits::position(at + i, ids[at + i], row, args.top));
+            let position = logits::position(at + i, ids[at + i], row, args.top);
+            sound = std::mem::replace(&mut sound, Ok(()))
+                .and_then(|()| logits::usable(position.position, position.id, row, position.logsumexp));
+            positions.push(position);
             file.as_mut().map_or(Ok(()), |file| file.floats(row))?;
         }
         Ok(())
@@ -48,5 +53,5 @@ pub(super) fn run(
     } else {
         written(text::compute::logits(screen, &model, &backend, session.vocabulary(), &positions))?;
     }
-    Ok(0)
+    sound.map(|()| 0)
 }

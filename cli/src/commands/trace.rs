@@ -52,6 +52,14 @@ pub(super) fn run(
     for model in [&model].into_iter().chain(others) {
         runner::prepare(model, |text| note(look, text))?;
     }
+    let family = match &against {
+        Some(Against::Dump(source)) => trace::family_in(source.as_ref()),
+        Some(Against::Model(other)) => Some(other.family),
+        _ => None,
+    };
+    if let Some(family) = family.filter(|family| *family != model.family) {
+        note(look, &format!("these are different families ({}, {family}): their numbers have nothing in common", model.family));
+    }
     let making = Making::of(&model, backend.kernel.as_ref());
     if let Some(path) = &args.output {
         let mut inputs = runner::inputs(&model, &args.model, &args.run.overrides);
@@ -65,13 +73,20 @@ pub(super) fn run(
         } else if against.is_none() {
             written(text::compute::traced(screen, &model, &backend, path, &trace))?;
         }
+        if against.is_none()
+            && let Some((place, bad, of)) = trace.first_not_finite()
+        {
+            let what = format!("{place} is the first intermediate of which elements ({bad} of {of}) are NaN or infinite");
+            return Err(Error::NotFinite { what });
+        }
     }
     let Some(against) = against else { return Ok(0) };
     let found = session(&model, &backend, ids.len())?;
     found.fits(&ids)?;
     let (mut expected, made) = match &against {
         Against::Dump(source) => {
-            let dump = Dump::of(source.as_ref())?;
+            let dump = Dump::of(source.as_ref(), args.against.as_deref().unwrap_or_default())?;
+            dump.has_rows_for(ids.len())?;
             let made = dump.making().clone();
             (Side::Dump(Box::new(dump)), made)
         }
@@ -95,12 +110,24 @@ fn against(registry: &Registry, args: &TraceArgs, text: &str) -> Result<Against>
         let threads = args.run.kernels.threads.first().copied().unwrap_or(0);
         return Ok(Against::Kernel(Backend::new(registry, spec, Work::Exact, threads)?));
     }
-    let source = registry.open(Path::new(text))?;
+    let source = registry.open(Path::new(text)).map_err(|error| unreadable(text, error))?;
     if trace::is_dump(source.as_ref()) {
         return Ok(Against::Dump(source));
     }
     let none = OverrideArgs { arch: None, config: None, no_identity: true };
     Ok(Against::Model(Box::new(runner::load(registry, Path::new(text), &none)?)))
+}
+
+/// What is held against is told by its own name: errors are headed with that of the model.
+fn unreadable(text: &str, error: Error) -> Error {
+    match error {
+        Error::Malformed { .. } => Error::Foreign {
+            file: text.to_owned(),
+            what: format!("neither a trace nor a model can be read from it:\n{error}"),
+            advice: "name a safetensors file that `scantling trace -o` wrote, or a model".to_owned(),
+        },
+        error => error,
+    }
 }
 
 /// The tokens: as given, or as the trace says; if both, they have to be the same.
@@ -113,6 +140,11 @@ fn ids(args: &TraceArgs, model: &Model, against: Option<&Against>) -> Result<Vec
         Some(Against::Dump(source)) => trace::ids_in(source.as_ref()),
         _ => None,
     };
+    let said = said.transpose().map_err(|what| Error::Foreign {
+        file: args.against.clone().unwrap_or_default(),
+        what,
+        advice: "expected whole numbers with commas between; make the trace anew".to_owned(),
+    })?;
     match said {
         Some(said) if given.is_empty() || given == said => Ok(said),
         Some(_) => {

@@ -91,12 +91,13 @@ pub fn compared(
     out.put("tolerance", &json!({"share": report.allowance.share, "why": report.allowance.why}));
     out.put("within", &json!(report.holds()));
     out.put("first", &report.first().map_or(Value::Null, stats));
+    out.put("first_not_finite", &report.first_not_finite().map_or(Value::Null, stats));
     out.put_all("intermediates", report.stats.iter().map(stats));
     let misfit = |m: &Misfit| {
         json!({
             "name": m.place.to_string(),
-            "found": [m.found.0, m.found.1],
-            "expected": [m.expected.0, m.expected.1],
+            "found": m.found,
+            "expected": m.expected,
         })
     };
     out.put_all("misfits", report.misfits.iter().map(misfit));
@@ -119,6 +120,7 @@ fn stats(stats: &Stats) -> Value {
         "beyond": stats.beyond,
         "first": stats.first.map(difference),
         "worst": stats.worst.map(difference),
+        "not_finite": {"found": stats.not_finite.0, "expected": stats.not_finite.1},
     })
 }
 
