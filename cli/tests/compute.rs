@@ -73,6 +73,24 @@ fn logits_are_those_of_the_reference() {
     let one = valid(&run(&["logits", "qwen3-tiny", "--ids", &list, "--json"]));
     assert_eq!(one["positions"].as_array().unwrap().len(), 1);
     assert_eq!(one["positions"][0]["top"].as_array().unwrap().len(), 10);
+    let pieces = run(&["tokenize", "qwen3-tiny", "the sea", "--json"]);
+    let pieces: Value = serde_json::from_str(&pieces.out).unwrap();
+    let last = pieces["tokens"].as_array().unwrap().last().unwrap();
+    let named = valid(&run(&["logits", "qwen3-tiny", "--prompt", "the sea", "--json"]));
+    assert_eq!((&named["positions"][0]["id"], &named["positions"][0]["piece"]), (&last["id"], &last["piece"]));
+    assert!(named["positions"][0]["top"].as_array().unwrap().iter().all(|c| c["piece"].is_string()));
+    let text = run(&["logits", "qwen3-tiny", "--prompt", "the sea"]);
+    let head = format!("   id {} \"{}\"; logsumexp", last["id"], last["piece"].as_str().unwrap());
+    assert!(text.out.contains(&head) && text.out.contains("PROBABILITY  PIECE"), "{}", text.out);
+    let bare = folder.path().join("bare");
+    std::fs::create_dir(&bare).unwrap();
+    for file in ["config.json", "model.safetensors"] {
+        std::fs::copy(testdata("qwen3-tiny").join(file), bare.join(file)).unwrap();
+    }
+    let text = run(&["logits", bare.to_str().unwrap(), "--ids", "1,2"]);
+    assert!(text.code == 0 && !text.out.contains("PIECE"), "{}{}", text.out, text.err);
+    let none = valid(&run(&["logits", bare.to_str().unwrap(), "--ids", "1,2", "--json"]));
+    assert!(none["positions"][0]["piece"].is_null());
     let text = run(&["logits", "qwen3-tiny", "--ids", &list, "--kernel", "scalar"]);
     assert!(
         text.code == 0 && text.out.starts_with("qwen3 on scalar, 1 thread\n"),

@@ -12,6 +12,7 @@ use scantling_core::logits::{self, Position};
 use scantling_core::model::{BATCH, Options, Session};
 use scantling_core::npy;
 use scantling_core::registry::{Registry, Work};
+use scantling_core::tokenizer::Tokenizer;
 
 pub(super) fn run(
     registry: &Registry,
@@ -22,6 +23,9 @@ pub(super) fn run(
     let backend = backend::one(&args.run.kernels, registry, Work::Exact)?;
     let model = runner::load(registry, &args.model, &args.run.overrides)?;
     let ids = ids_of(&model, &args.prompt)?;
+    // Ids are enough where the model has no vocabulary that can be read.
+    let tokenizer = Tokenizer::of(model.source.as_ref()).ok();
+    let tokenizer = tokenizer.as_ref();
     note_context(look, &model, ids.len());
     runner::prepare(&model, |text| note(look, text))?;
     let kernel = backend.kernel.as_ref();
@@ -49,9 +53,9 @@ pub(super) fn run(
     })?;
     file.map_or(Ok(()), NewFile::finish)?;
     if args.run.list.wants_json() {
-        json::compute::logits(screen, &model, &backend, session.vocabulary(), &ids, &positions);
+        json::compute::logits(screen, &model, &backend, session.vocabulary(), &ids, &positions, tokenizer);
     } else {
-        written(text::compute::logits(screen, &model, &backend, session.vocabulary(), &positions))?;
+        written(text::compute::logits(screen, &model, &backend, session.vocabulary(), &positions, tokenizer))?;
     }
     sound.map(|()| 0)
 }

@@ -9,6 +9,7 @@ use scantling_core::logits::Position;
 use scantling_core::model::Model;
 use scantling_core::perplexity::{Foretold, Mean, Scored};
 use scantling_core::trace::{Comparison, Difference, Making, Misfit, Place, Stats, Trace};
+use scantling_core::tokenizer::Tokenizer;
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -30,17 +31,20 @@ pub fn logits(
     vocabulary: usize,
     ids: &[u32],
     positions: &[Position],
+    tokenizer: Option<&Tokenizer>,
 ) {
+    let piece = |id: u32| tokenizer.and_then(|t| t.piece(id));
     let mut out = begin(screen);
     out.put("run", &ran(model, backend));
     out.put("ids", &json!(ids));
     out.put("vocabulary", &json!(vocabulary));
     let position = |p: &Position| {
         let top = p.top.iter();
-        let top = top.map(|c| json!({"id": c.id, "logit": c.logit, "probability": c.probability}));
+        let top = top.map(|c| json!({"id": c.id, "piece": piece(c.id), "logit": c.logit, "probability": c.probability}));
         json!({
             "position": p.position,
             "id": p.id,
+            "piece": piece(p.id),
             "logsumexp": p.logsumexp,
             "top": top.collect::<Vec<_>>(),
         })

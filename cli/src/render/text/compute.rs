@@ -9,6 +9,7 @@ use scantling_core::logits::Position;
 use scantling_core::model::Model;
 use scantling_core::perplexity::{Mean, Scored};
 use scantling_core::trace::{Comparison, Difference, Making, Place, Stats, Trace};
+use scantling_core::tokenizer::Tokenizer;
 use std::fmt::{self, Write};
 use std::path::Path;
 
@@ -34,29 +35,35 @@ pub fn logits(
     backend: &Backend,
     vocabulary: usize,
     positions: &[Position],
+    tokenizer: Option<&Tokenizer>,
 ) -> fmt::Result {
+    let piece = |id: u32| tokenizer.and_then(|t| t.piece(id)).map(|piece| escape(&piece).into_owned());
     ran(screen, model, backend)?;
     for position in positions {
         writeln!(screen)?;
         strong(screen, &format!("after token {}", position.position))?;
+        write!(screen, "   id {}", position.id)?;
+        piece(position.id).map_or(Ok(()), |piece| write!(screen, " \"{piece}\""))?;
         if !position.logsumexp.is_finite() {
-            writeln!(screen, "   id {}; no probabilities: its logits are not finite", position.id)?;
+            writeln!(screen, "; no probabilities: its logits are not finite")?;
             continue;
         }
         writeln!(
             screen,
-            "   id {}; logsumexp {:.6} over {} tokens",
-            position.id,
+            "; logsumexp {:.6} over {} tokens",
             position.logsumexp,
             thousands(vocabulary as u64)
         )?;
-        let mut table = Table::new(&[">RANK", ">ID", ">LOGIT", ">PROBABILITY"]);
+        let heads = [">RANK", ">ID", ">LOGIT", ">PROBABILITY", "PIECE"];
+        let shown = if tokenizer.is_some() { heads.len() } else { heads.len() - 1 };
+        let mut table = Table::new(&heads[..shown]);
         for (rank, candidate) in position.top.iter().enumerate() {
             table.row([
                 (rank + 1).to_string(),
                 candidate.id.to_string(),
                 format!("{:.6}", candidate.logit),
                 share(candidate.probability),
+                piece(candidate.id).unwrap_or_default(),
             ]);
         }
         table.write(screen, 2)?;
