@@ -461,3 +461,25 @@ fn numbers_that_are_none_are_no_agreement() {
         assert!(told.err.contains("scantling check --data"), "{}", told.err);
     }
 }
+
+#[test]
+fn a_kernel_that_watches_another_tells_what_it_saw() {
+    let folder = tempfile::tempdir().unwrap();
+    let list = folder.path().join("ids");
+    std::fs::write(&list, "5,6,7").unwrap();
+    let dump = folder.path().join("dump");
+    for args in [
+        &["logits", "qwen3-tiny", "--ids", "5,6"][..],
+        &["perplexity", "qwen3-tiny", "--ids-file", list.to_str().unwrap()],
+        &["trace", "qwen3-tiny", "--ids", "5,6", "-o", dump.to_str().unwrap()],
+        &["trace", "qwen3-tiny", "--ids", "5,6", "--against", "kernel:verify+scalar"],
+        &["generate", "qwen3-tiny", "--prompt", "the sea", "-n", "2"],
+    ] {
+        let told = run(&[args, &["--kernel", "verify+scalar", "--json"]].concat());
+        let document = valid(&told);
+        let words = "ops, all within their bounds";
+        assert!(told.err.contains("verify+scalar\n  verify: ") && told.err.contains(words), "{}", told.err);
+        let report = if document["run"].is_null() { &document["report"] } else { &document["run"]["report"] };
+        assert!(report[0].as_str().unwrap().ends_with(words), "{document:#}");
+    }
+}

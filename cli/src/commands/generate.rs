@@ -2,7 +2,7 @@
 
 use super::chat;
 use super::tokens::Asked;
-use super::{note, note_context, written};
+use super::{note, note_context, report, written};
 use crate::args::{GenerateArgs, KvWish, LookArgs, SamplingArgs};
 use crate::backend::{self, Backend};
 use crate::interrupt::{self, INTERRUPTED, Interrupts};
@@ -57,7 +57,9 @@ fn once(writer: &Writer<'_>, screen: &mut Screen<'_>) -> Result<u8> {
     let mut session = writer.session(args.context.unwrap_or(ids.len().saturating_add(args.new_tokens)))?;
     session.fits(&ids)?;
     let interrupts = Interrupts::heed(interrupt::quit);
-    let done = writer.write(&mut session, &mut writer.sampler(), &ids, &interrupts, screen)?;
+    let done = writer.write(&mut session, &mut writer.sampler(), &ids, &interrupts, screen);
+    report(writer.look, writer.backend);
+    let done = done?;
     if args.run.list.wants_json() {
         json::generate::generate(screen, writer.model, writer.backend, writer.kv, &ids, &done);
     }

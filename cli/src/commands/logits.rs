@@ -1,6 +1,6 @@
 //! `logits`: what a model foretells, and how sure it is.
 
-use super::{ids_of, note, note_context, written};
+use super::{ids_of, note, note_context, report, written};
 use crate::args::{LogitsArgs, LookArgs};
 use crate::backend;
 use crate::output::NewFile;
@@ -41,7 +41,7 @@ pub(super) fn run(
     let mut positions: Vec<Position> = Vec::new();
     // What can be shown is, and the file is written: both help to find out what is wrong.
     let mut sound = Ok(());
-    logits::feed_in_pieces(&mut session, &ids, want, |at, rows| {
+    let fed = logits::feed_in_pieces(&mut session, &ids, want, |at, rows| {
         for (i, row) in rows.iter().enumerate() {
             let position = logits::position(at + i, ids[at + i], row, args.top);
             sound = std::mem::replace(&mut sound, Ok(()))
@@ -50,7 +50,9 @@ pub(super) fn run(
             file.as_mut().map_or(Ok(()), |file| file.floats(row))?;
         }
         Ok(())
-    })?;
+    });
+    report(look, &backend);
+    fed?;
     file.map_or(Ok(()), NewFile::finish)?;
     if args.run.list.wants_json() {
         json::compute::logits(screen, &model, &backend, session.vocabulary(), &ids, &positions, tokenizer);

@@ -16,6 +16,7 @@ mod tokens;
 mod trace;
 
 use crate::args::{Cli, Command, KernelsCommand, LookArgs, OverrideArgs, PromptArgs};
+use crate::backend::Backend;
 use crate::render::{code_of, text};
 use crate::terminal::{self, Look, Screen};
 use clap::Parser;
@@ -110,6 +111,20 @@ fn note(look: &LookArgs, text: &str) {
     let mut out = terminal::stderr(&look);
     let mut screen = Screen::new(&mut out, look);
     let _ = text::warning(&mut screen, text);
+    let _ = screen.finish();
+}
+
+/// Tells on standard error what a kernel that watches another has seen: once a run is over, or has failed.
+fn report(look: &LookArgs, backend: &Backend) {
+    let lines = backend.kernel.report();
+    if lines.is_empty() {
+        return;
+    }
+    let look = Look::of_stderr(look);
+    let mut out = terminal::stderr(&look);
+    let mut screen = Screen::new(&mut out, look);
+    // Where standard error is closed there is nobody to tell.
+    let _ = text::report(&mut screen, &backend.name, &lines);
     let _ = screen.finish();
 }
 

@@ -1,6 +1,6 @@
 //! `trace`: every intermediate of a forward pass, written down or held against another run.
 
-use super::{ids_of_text, note, note_context, written};
+use super::{ids_of_text, note, note_context, report, written};
 use crate::args::{LookArgs, OverrideArgs, TraceArgs};
 use crate::backend::{self, Backend};
 use crate::output::NewFile;
@@ -68,6 +68,9 @@ pub(super) fn run(
         let file = NewFile::create(path, &inputs)?;
         let trace = trace::record(&mut session(&model, &backend, ids.len())?, &ids)?;
         write(registry, file, &model, &making, &ids, &trace)?;
+        if against.is_none() {
+            report(look, &backend);
+        }
         if against.is_none() && args.run.list.wants_json() {
             json::compute::traced(screen, &model, &backend, &ids, path, &trace);
         } else if against.is_none() {
@@ -95,14 +98,22 @@ pub(super) fn run(
     };
     let allowance = args.tolerance.map_or_else(|| Allowance::between(&making, &made), Allowance::given);
     let mut found = Side::Run(Box::new(found));
-    let report = trace::compare(&mut found, &mut expected, &ids, allowance)?;
+    let compared = trace::compare(&mut found, &mut expected, &ids, allowance)?;
+    report(look, &backend);
+    let watched = match &against {
+        Against::Kernel(other) => {
+            report(look, other);
+            other.kernel.report()
+        }
+        _ => Vec::new(),
+    };
     let against = args.against.as_deref().unwrap_or_default();
     if args.run.list.wants_json() {
-        json::compute::compared(screen, &model, &backend, &ids, against, &made, &report);
+        json::compute::compared(screen, &model, &backend, &ids, against, &made, &watched, &compared);
     } else {
-        written(text::compute::compared(screen, &model, &backend, against, &made, &report, args.full))?;
+        written(text::compute::compared(screen, &model, &backend, against, &made, &compared, args.full))?;
     }
-    Ok(u8::from(!report.holds()))
+    Ok(u8::from(!compared.holds()))
 }
 
 fn against(registry: &Registry, args: &TraceArgs, text: &str) -> Result<Against> {

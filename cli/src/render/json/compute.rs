@@ -20,6 +20,7 @@ fn ran(model: &Model, backend: &Backend) -> Value {
         "kernel": backend.name,
         "threads": backend.threads,
         "rounds_activations": backend.rounds_activations,
+        "report": backend.kernel.report(),
     })
 }
 
@@ -79,6 +80,7 @@ pub fn compared(
     ids: &[u32],
     against: &str,
     made: &Making,
+    watched: &[String],
     report: &Comparison,
 ) {
     let mut out = begin(screen);
@@ -90,6 +92,7 @@ pub fn compared(
         "kernel": made.kernel,
         "rounds_activations": made.rounds,
         "types": types,
+        "report": watched,
     });
     out.put("against", &made);
     out.put("tolerance", &json!({"share": report.allowance.share, "why": report.allowance.why}));
