@@ -77,7 +77,10 @@ fn logits_are_those_of_the_reference() {
     let pieces: Value = serde_json::from_str(&pieces.out).unwrap();
     let last = pieces["tokens"].as_array().unwrap().last().unwrap();
     let named = valid(&run(&["logits", "qwen3-tiny", "--prompt", "the sea", "--json"]));
-    assert_eq!((&named["positions"][0]["id"], &named["positions"][0]["piece"]), (&last["id"], &last["piece"]));
+    assert_eq!(
+        (&named["positions"][0]["id"], &named["positions"][0]["piece"]),
+        (&last["id"], &last["piece"])
+    );
     assert!(named["positions"][0]["top"].as_array().unwrap().iter().all(|c| c["piece"].is_string()));
     let text = run(&["logits", "qwen3-tiny", "--prompt", "the sea"]);
     let head = format!("   id {} \"{}\"; logsumexp", last["id"], last["piece"].as_str().unwrap());
@@ -272,7 +275,9 @@ fn nothing_that_is_read_is_written_over() {
     let own = ["model.safetensors", "config.json", "tokenizer.json"].map(|name| format!("{model}/{name}"));
     let before: Vec<_> = own.iter().map(|file| std::fs::read(file).unwrap()).collect();
     for target in own.iter().map(String::as_str).chain([link.to_str().unwrap()]) {
-        for args in [&["logits", model, "--ids", "1", "--npy", target], &["trace", model, "--ids", "1", "-o", target]] {
+        for args in
+            [&["logits", model, "--ids", "1", "--npy", target], &["trace", model, "--ids", "1", "-o", target]]
+        {
             let told = run(args);
             assert!(told.code == 2 && told.err.contains("name another file"), "{args:?} {}", told.err);
         }
@@ -294,7 +299,15 @@ fn a_file_that_is_interrupted_leaves_nothing_behind() {
     for signal in ["-INT", "-TERM"] {
         let mut child = common::program()
             .current_dir(testdata(""))
-            .args(["logits", "qwen3-tiny", "--ids", &many, "--all-positions", "--npy", target.to_str().unwrap()])
+            .args([
+                "logits",
+                "qwen3-tiny",
+                "--ids",
+                &many,
+                "--all-positions",
+                "--npy",
+                target.to_str().unwrap(),
+            ])
             .stderr(std::process::Stdio::null())
             .spawn()
             .unwrap();

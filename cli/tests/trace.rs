@@ -406,7 +406,10 @@ fn what_a_trace_lacks_is_told_and_what_has_another_shape_is_a_difference() {
     let told = against(&dump);
     assert!(told.code == 1 && told.out.contains("logits: shape [3, 331] here, [993] there"), "{}", told.out);
     let report = valid(&run(&["trace", "qwen3-tiny", "--against", &dump, "--json"]));
-    assert_eq!(report["misfits"], serde_json::json!([{"name": "logits", "found": [3, 331], "expected": [993]}]));
+    assert_eq!(
+        report["misfits"],
+        serde_json::json!([{"name": "logits", "found": [3, 331], "expected": [993]}])
+    );
 }
 
 #[test]
@@ -440,7 +443,11 @@ fn numbers_that_are_none_are_no_agreement() {
     });
     let args = ["trace", faulty.path(), "--ids", IDS, "--against", "kernel:scalar"];
     let told = run(&args);
-    assert!(told.code == 1 && told.out.contains("first that is not finite: layers.1.input_norm"), "{}", told.out);
+    assert!(
+        told.code == 1 && told.out.contains("first that is not finite: layers.1.input_norm"),
+        "{}",
+        told.out
+    );
     assert!(told.out.contains("10 of 640 elements are NaN or infinite here, 10 there"), "{}", told.out);
     let report = valid(&run(&[&args[..], &["--json"]].concat()));
     assert_eq!((&report["within"], &report["first"]), (&Value::Bool(false), &Value::Null));

@@ -143,7 +143,9 @@ mod tests {
     fn logits_without_probabilities_are_told_with_their_place() {
         let row = [0.0, f32::NAN, f32::INFINITY];
         let told = usable(3, 7, &row, logsumexp(&row)).unwrap_err().to_string();
-        assert!(told.starts_with("after token 3 (id 7) 2 of 3 logits are NaN or infinite; the first is that of id 1, NaN"));
+        assert!(told.starts_with(
+            "after token 3 (id 7) 2 of 3 logits are NaN or infinite; the first is that of id 1, NaN"
+        ));
         let row = [0.0, f32::NEG_INFINITY];
         usable(0, 0, &row, logsumexp(&row)).unwrap();
     }

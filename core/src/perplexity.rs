@@ -179,7 +179,8 @@ impl Values {
                 let nll = sum - f64::from(logit?);
                 if !nll.is_finite() {
                     let at = place.first + i + 1;
-                    let what = format!("token {at} (id {target}) has no probability at all: its logit is infinite");
+                    let what =
+                        format!("token {at} (id {target}) has no probability at all: its logit is infinite");
                     return Err(Error::NotFinite { what });
                 }
                 Ok(nll)

@@ -57,7 +57,14 @@ pub(super) fn run(
     if args.run.list.wants_json() {
         json::compute::logits(screen, &model, &backend, session.vocabulary(), &ids, &positions, tokenizer);
     } else {
-        written(text::compute::logits(screen, &model, &backend, session.vocabulary(), &positions, tokenizer))?;
+        written(text::compute::logits(
+            screen,
+            &model,
+            &backend,
+            session.vocabulary(),
+            &positions,
+            tokenizer,
+        ))?;
     }
     sound.map(|()| 0)
 }

@@ -320,7 +320,8 @@ mod tests {
 
     #[test]
     fn numbers_that_are_none_on_both_sides_are_no_agreement() {
-        let both = trace(&[("embedding", &[1.0, 2.0], 2), ("layers.0.output", &[f32::NAN, f32::INFINITY], 2)]);
+        let both =
+            trace(&[("embedding", &[1.0, 2.0], 2), ("layers.0.output", &[f32::NAN, f32::INFINITY], 2)]);
         let report = tallied(&both, &both, 0.5);
         let first = report.first_not_finite().unwrap();
         assert_eq!((first.place.to_string().as_str(), first.not_finite), ("layers.0.output", (2, 2)));
@@ -330,7 +331,12 @@ mod tests {
     #[test]
     fn what_does_not_reach_the_end_does_not_hold() {
         let row: &[f32] = &[1.0, 2.0];
-        let whole = trace(&[("embedding", row, 2), ("layers.0.output", row, 2), ("layers.1.output", row, 2), ("logits", row, 2)]);
+        let whole = trace(&[
+            ("embedding", row, 2),
+            ("layers.0.output", row, 2),
+            ("layers.1.output", row, 2),
+            ("logits", row, 2),
+        ]);
         let without_logits = trace(&[("embedding", row, 2), ("layers.1.output", row, 2)]);
         let beginning = trace(&[("embedding", row, 2), ("layers.0.output", row, 2)]);
         let report = tallied(&whole, &without_logits, 0.0);

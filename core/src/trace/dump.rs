@@ -27,7 +27,8 @@ pub fn ids_in(source: &dyn WeightSource) -> Option<Result<Vec<u32>, String>> {
     let words = text.split([',', ' ']).filter(|id| !id.is_empty()).enumerate();
     let id = |(i, word): (usize, &str)| {
         let start: String = word.chars().take(24).collect();
-        word.parse().map_err(|_| format!("its metadata \"{IDS}\" is no list of ids: number {i} of it is {start:?}"))
+        word.parse()
+            .map_err(|_| format!("its metadata \"{IDS}\" is no list of ids: number {i} of it is {start:?}"))
     };
     Some(words.map(id).collect())
 }
@@ -106,7 +107,8 @@ impl<'a> Dump<'a> {
             return Err(Error::Foreign {
                 file: file.to_owned(),
                 what: "there is no intermediate in it that could be compared".to_owned(),
-                advice: "expected tensors [tokens, width] of F32, F16 or BF16, named as docs/trace.md tells".to_owned(),
+                advice: "expected tensors [tokens, width] of F32, F16 or BF16, named as docs/trace.md tells"
+                    .to_owned(),
             });
         }
         Ok(Dump { file: file.to_owned(), parts, odd, making, seen: 0 })
@@ -119,9 +121,8 @@ impl<'a> Dump<'a> {
 
     /// Refuses one that has not a row for each of so many tokens: what it is of would be unknown.
     pub fn has_rows_for(&self, tokens: usize) -> Result<()> {
-        let of_a_pass = |part: &&Stored<'_>| {
-            part.place.layer.is_some() || MARKS.contains(&part.place.name.as_str())
-        };
+        let of_a_pass =
+            |part: &&Stored<'_>| part.place.layer.is_some() || MARKS.contains(&part.place.name.as_str());
         let Some(part) = self.parts.iter().filter(of_a_pass).find(|part| part.rows != tokens) else {
             return Ok(());
         };

@@ -8,8 +8,8 @@ use scantling_core::dtype::DType;
 use scantling_core::logits::Position;
 use scantling_core::model::Model;
 use scantling_core::perplexity::{Foretold, Mean, Scored};
-use scantling_core::trace::{Comparison, Difference, Making, Misfit, Place, Stats, Trace};
 use scantling_core::tokenizer::Tokenizer;
+use scantling_core::trace::{Comparison, Difference, Making, Misfit, Place, Stats, Trace};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -41,7 +41,9 @@ pub fn logits(
     out.put("vocabulary", &json!(vocabulary));
     let position = |p: &Position| {
         let top = p.top.iter();
-        let top = top.map(|c| json!({"id": c.id, "piece": piece(c.id), "logit": c.logit, "probability": c.probability}));
+        let top = top.map(
+            |c| json!({"id": c.id, "piece": piece(c.id), "logit": c.logit, "probability": c.probability}),
+        );
         json!({
             "position": p.position,
             "id": p.id,

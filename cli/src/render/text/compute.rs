@@ -8,8 +8,8 @@ use crate::terminal::{Screen, escape};
 use scantling_core::logits::Position;
 use scantling_core::model::Model;
 use scantling_core::perplexity::{Mean, Scored};
-use scantling_core::trace::{Comparison, Difference, Making, Place, Stats, Trace};
 use scantling_core::tokenizer::Tokenizer;
+use scantling_core::trace::{Comparison, Difference, Making, Place, Stats, Trace};
 use std::fmt::{self, Write};
 use std::path::Path;
 
@@ -135,8 +135,14 @@ fn verdict(screen: &mut Screen<'_>, against: &str, report: &Comparison) -> fmt::
     };
     let misfits: Vec<&Place> = report.misfits.iter().map(|misfit| &misfit.place).collect();
     line.push_str(&named("of another shape", &misfits));
-    line.push_str(&named(&format!("not in {}", escape(against)), &report.only_found.iter().collect::<Vec<_>>()));
-    line.push_str(&named(&format!("only in {}", escape(against)), &report.only_expected.iter().collect::<Vec<_>>()));
+    line.push_str(&named(
+        &format!("not in {}", escape(against)),
+        &report.only_found.iter().collect::<Vec<_>>(),
+    ));
+    line.push_str(&named(
+        &format!("only in {}", escape(against)),
+        &report.only_expected.iter().collect::<Vec<_>>(),
+    ));
     if count > 0 && !report.reaches_end() {
         line.push_str("; neither the logits nor what leaves the last layer could be compared, so that nothing is said of the whole");
     }
