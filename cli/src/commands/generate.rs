@@ -112,7 +112,8 @@ impl<'a> Writer<'a> {
         interrupts.begin();
         let done = write_on(session, self.tokenizer, sampler, prompt, &stops, &mut |text| {
             if !json && !text.is_empty() {
-                screen.send(text::generate::shown(text).as_bytes());
+                let look = screen.look();
+                screen.send(text::generate::shown(text, look).as_bytes());
                 screen.flush();
             }
             !interrupts.came()
