@@ -4,7 +4,8 @@ use crate::args::OverrideArgs;
 use crate::render::words::bytes;
 use scantling_core::cache::KvType;
 use scantling_core::check::Request;
-use scantling_core::error::Result;
+use scantling_core::error::{Error, Result};
+use scantling_core::finding::Finding;
 use scantling_core::kernel::{Kernel, Precision};
 use scantling_core::model::Model;
 use scantling_core::paging::{self, Prepared};
@@ -28,9 +29,42 @@ pub fn load(registry: &Registry, path: &Path, overrides: &OverrideArgs) -> Resul
         config: overrides.config.clone(),
         ..Request::default()
     };
-    let model = Model::load(registry, path, &request)?;
+    let model = Model::load(registry, path, &request).map_err(|error| match error {
+        Error::Malformed { findings } => {
+            let what = match registry.open(path) {
+                Err(_) => "no tensor list can be made".to_owned(),
+                Ok(_) => cannot_run(registry, &findings),
+            };
+            Error::Unfit { file: path.display().to_string(), what, findings }
+        }
+        error => error,
+    })?;
     model.decoder()?;
     Ok(model)
+}
+
+/// Findings that say that it is the family that this program does not know.
+const FAMILY: [&str; 2] = ["architecture-unknown", "config-absent"];
+
+/// Why a model that can be listed cannot be run; where its family is the reason, which ones could be.
+fn cannot_run(registry: &Registry, findings: &[Finding]) -> String {
+    let foreign = findings.iter().any(|f| FAMILY.contains(&f.code.id));
+    let known: Vec<&str> = registry.architectures().iter().map(|plugin| plugin.name).collect();
+    match foreign {
+        true => format!("cannot run this model; this build runs {}", known.join(", ")),
+        false => "cannot run this model".to_owned(),
+    }
+}
+
+/// Says of a vocabulary that cannot be read that it is the vocabulary: the model may be fine otherwise.
+pub fn vocabulary<T>(path: &Path, read: Result<T>) -> Result<T> {
+    read.map_err(|error| match error {
+        Error::Malformed { findings } => {
+            let what = "cannot read its vocabulary".to_owned();
+            Error::Unfit { file: path.display().to_string(), what, findings }
+        }
+        error => error,
+    })
 }
 
 /// Files that lie beside weights and may have been read with them.
@@ -70,7 +104,7 @@ pub fn prepare_with_tokenizer(model: &Model, note: impl FnOnce(&str)) -> Result<
     note_size(model, note);
     let source = model.source.as_ref();
     let (tokenizer, prepared) = both(|| Tokenizer::of(source), || paging::prepare(source.files()));
-    prepared.and(tokenizer)
+    prepared.and(vocabulary(Path::new(&model.path), tokenizer))
 }
 
 /// Says so if the weights will not fit into memory.

@@ -36,6 +36,15 @@ pub(super) fn run(
     let backend = backend::one(&args.run.kernels, registry, Work::Fast)?;
     let model = runner::load(registry, &args.model, &args.run.overrides)?;
     let tokenizer = runner::prepare_with_tokenizer(&model, |text| note(look, text))?;
+    let idle = args.sampling.idle();
+    if !idle.is_empty() {
+        let have = if idle.len() == 1 { "has" } else { "have" };
+        let idle = idle.join(", ");
+        note(
+            look,
+            &format!("{idle} {have} no effect without --temperature: the likeliest token is taken each time"),
+        );
+    }
     let kv = runner::kv_type(args.kv_type.map(KvWish::kind), backend.kernel.as_ref());
     let writer = Writer { args, look, model: &model, backend: &backend, tokenizer: &tokenizer, kv };
     let turns = args.chat && args.prompt.is_none() && args.prompt_file.is_none();

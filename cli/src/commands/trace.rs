@@ -1,7 +1,7 @@
 //! `trace`: every intermediate of a forward pass, written down or held against another run.
 
 use super::{ids_of_text, note, note_context, report, written};
-use crate::args::{LookArgs, OverrideArgs, TraceArgs};
+use crate::args::{Ids, LookArgs, OverrideArgs, TraceArgs};
 use crate::backend::{self, Backend};
 use crate::output::NewFile;
 use crate::render::{json, text};
@@ -58,7 +58,13 @@ pub(super) fn run(
         _ => None,
     };
     if let Some(family) = family.filter(|family| *family != model.family) {
-        note(look, &format!("these are different families ({}, {family}): their numbers have nothing in common", model.family));
+        note(
+            look,
+            &format!(
+                "these are different families ({}, {family}): their numbers have nothing in common",
+                model.family
+            ),
+        );
     }
     let making = Making::of(&model, backend.kernel.as_ref());
     if let Some(path) = &args.output {
@@ -79,7 +85,9 @@ pub(super) fn run(
         if against.is_none()
             && let Some((place, bad, of)) = trace.first_not_finite()
         {
-            let what = format!("{place} is the first intermediate of which elements ({bad} of {of}) are NaN or infinite");
+            let what = format!(
+                "{place} is the first intermediate of which elements ({bad} of {of}) are NaN or infinite"
+            );
             return Err(Error::NotFinite { what });
         }
     }
@@ -145,7 +153,7 @@ fn unreadable(text: &str, error: Error) -> Error {
 fn ids(args: &TraceArgs, model: &Model, against: Option<&Against>) -> Result<Vec<u32>> {
     let given = match &args.prompt {
         Some(text) => ids_of_text(model, text)?,
-        None => args.ids.clone(),
+        None => Ids::all(&args.ids),
     };
     let said = match against {
         Some(Against::Dump(source)) => trace::ids_in(source.as_ref()),
