@@ -21,7 +21,7 @@ use std::path::PathBuf;
 const EXIT_CODES: &str = "\
 Exit codes:
   0  clean
-  1  something was found (for check: of the severity of --fail-on, or above)
+  1  something was found (for check: of the severity of --fail-on, or above), or what a model gives is no number
   2  the request is wrong: an unknown option or plugin, a folder with several models
   3  no tensor list can be made: unreadable, damaged, not a model
 With several models it is the largest of theirs.";
@@ -41,7 +41,7 @@ Examples:
   scantling check Qwen3-0.6B/ --only container,shards
   scantling check Qwen3-0.6B/ --format sarif > findings.sarif";
 
-/// Inspect model weight files and check them against their architecture.
+/// Inspect model weight files, check them against their architecture, and run them.
 ///
 /// MODEL is a folder, a .safetensors or .gguf file, a model.safetensors.index.json, or any part of a split
 /// set. What a file is is told by its content, not by its name.

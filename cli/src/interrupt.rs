@@ -1,5 +1,7 @@
-//! What an interrupt does while a text is written: it ends the text, and only then the program.
+//! What an interrupt, or a wish that the program end, does: a text under way is ended, and only then the program; files
+//! under way are taken away.
 
+use crate::output;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -51,8 +53,15 @@ impl Interrupts {
     }
 }
 
+/// From now on an interrupt ends the program at once, and leaves no file behind that is not whole.
+pub fn end_at_once() {
+    // Where there is a handler already it does the same, and where none can be had, files under way are left behind.
+    let _ = ctrlc::set_handler(quit);
+}
+
 /// Ends the program at once: asked for twice, or while nothing is under way that could end.
 #[allow(clippy::exit, clippy::disallowed_methods)] // the thread that would return is in the middle of something long
 pub fn quit() {
+    output::abandon();
     std::process::exit(i32::from(INTERRUPTED));
 }

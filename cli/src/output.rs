@@ -1,11 +1,31 @@
-//! Files that a command is asked to write: whole or not at all.
+//! Files that a command is asked to write: whole or not at all, and never in the place of one that it reads.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)] // the one place where files are written
 
+use crate::interrupt;
 use scantling_core::error::{Error, Result};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Files under way. An interrupt ends the program where it stands, and takes them away first.
+static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
+    // A list of paths is never left half changed.
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Takes away what is not whole, and lets nothing be finished any more: for a program that ends at once.
+pub fn abandon() {
+    let mut all = unfinished();
+    for path in all.drain(..) {
+        let _ = fs::remove_file(path);
+    }
+    // Whoever is about to put a file in its place would find it gone, and tell an error that is none.
+    std::mem::forget(all);
+}
 
 /// A file under way: it has another name until it is whole, and is gone if it never is.
 pub struct NewFile {
@@ -16,12 +36,20 @@ pub struct NewFile {
 }
 
 impl NewFile {
-    /// Begins a file that is to be at this path in the end.
-    pub fn create(target: &Path) -> Result<NewFile> {
-        let fault = |path: &Path, error| Error::io(path.display().to_string(), "creating", error);
+    /// Begins a file that is to be at this path in the end; `inputs` are the files that the command reads, none of which
+    /// it may take the place of, by whatever name.
+    pub fn create(target: &Path, inputs: &[PathBuf]) -> Result<NewFile> {
+        if let Some(input) = inputs.iter().find(|input| same(target, input)) {
+            let (target, input) = (target.display(), input.display());
+            return Err(Error::Usage(format!(
+                "{target}: this is {input}, which the command reads, and writing would destroy it; name another file \
+                 to write to"
+            )));
+        }
+        let fault = |error| Error::io(target.display().to_string(), "creating it", error);
         let other = fs::metadata(target).is_ok_and(|m| !m.is_file() && !m.is_dir());
         if other {
-            let file = OpenOptions::new().write(true).open(target).map_err(|e| fault(target, e))?;
+            let file = OpenOptions::new().write(true).open(target).map_err(fault)?;
             return Ok(NewFile { target: target.to_owned(), beside: None, file: BufWriter::new(file) });
         }
         let name = target.file_name().filter(|_| !target.is_dir());
@@ -32,8 +60,12 @@ impl NewFile {
         hidden.push(name);
         hidden.push(format!(".{}.part", std::process::id()));
         let beside = target.with_file_name(hidden);
-        let file = OpenOptions::new().write(true).create_new(true).open(&beside);
-        let file = BufWriter::with_capacity(1 << 20, file.map_err(|e| fault(&beside, e))?);
+        interrupt::end_at_once();
+        // Held while it is made, so that an interrupt finds it in the list or not there at all.
+        let mut all = unfinished();
+        let file = OpenOptions::new().write(true).create_new(true).open(&beside).map_err(fault)?;
+        all.push(beside.clone());
+        let file = BufWriter::with_capacity(1 << 20, file);
         Ok(NewFile { target: target.to_owned(), beside: Some(beside), file })
     }
 
@@ -50,11 +82,14 @@ impl NewFile {
     /// Puts it in its place.
     pub fn finish(mut self) -> Result<()> {
         self.file.flush().map_err(|e| self.fault(e))?;
-        if let Some(beside) = self.beside.take()
-            && let Err(error) = fs::rename(&beside, &self.target)
-        {
-            let _ = fs::remove_file(&beside);
-            return Err(self.fault(error));
+        if let Some(beside) = self.beside.take() {
+            let mut all = unfinished();
+            let moved = fs::rename(&beside, &self.target);
+            if moved.is_err() {
+                let _ = fs::remove_file(&beside);
+            }
+            all.retain(|path| *path != beside);
+            return moved.map_err(|error| self.fault(error));
         }
         Ok(())
     }
@@ -67,9 +102,25 @@ impl NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if let Some(beside) = self.beside.take() {
-            let _ = fs::remove_file(beside);
+            let mut all = unfinished();
+            let _ = fs::remove_file(&beside);
+            all.retain(|path| *path != beside);
         }
     }
+}
+
+/// Whether two paths lead to one file, links and other names of it included.
+#[cfg(unix)]
+fn same(a: &Path, b: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let id = |path: &Path| fs::metadata(path).ok().map(|m| (m.dev(), m.ino()));
+    id(a).is_some_and(|a| id(b) == Some(a))
+}
+
+/// Whether two paths lead to one file, links included.
+#[cfg(not(unix))]
+fn same(a: &Path, b: &Path) -> bool {
+    fs::canonicalize(a).is_ok_and(|a| fs::canonicalize(b).is_ok_and(|b| a == b))
 }
 
 #[cfg(test)]
@@ -80,14 +131,28 @@ mod tests {
     fn a_file_is_there_when_it_is_whole() {
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().join("a.npy");
-        let mut file = NewFile::create(&target).unwrap();
+        let mut file = NewFile::create(&target, &[]).unwrap();
         file.floats(&[1.0]).unwrap();
         assert!(!target.exists());
         file.finish().unwrap();
         assert_eq!(fs::read(&target).unwrap(), 1f32.to_le_bytes());
-        drop(NewFile::create(&target).unwrap());
+        drop(NewFile::create(&target, &[]).unwrap());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
-        assert!(NewFile::create(folder.path()).is_err());
-        assert!(NewFile::create(&folder.path().join("none/b")).is_err());
+        assert!(NewFile::create(folder.path(), &[]).is_err());
+        let nowhere = NewFile::create(&folder.path().join("none/b"), &[]).err().unwrap().to_string();
+        assert!(nowhere.contains("none/b: creating it") && !nowhere.contains(".part"), "{nowhere}");
+    }
+
+    #[test]
+    fn what_is_read_is_not_written_over_by_any_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let (input, other) = (folder.path().join("weights"), folder.path().join("other"));
+        fs::write(&input, "w").unwrap();
+        fs::hard_link(&input, &other).unwrap();
+        for target in [&input, &other, &folder.path().join("./weights")] {
+            let told = NewFile::create(target, std::slice::from_ref(&input)).err().unwrap();
+            assert!(matches!(told, Error::Usage(_)) && told.to_string().contains("weights, which"), "{told}");
+        }
+        assert_eq!(fs::read(&input).unwrap(), b"w");
     }
 }

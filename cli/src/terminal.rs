@@ -11,7 +11,7 @@ use anstream::ColorChoice;
 use anstyle::Style;
 use std::borrow::Cow;
 use std::fmt;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 /// How output is to look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub struct Look {
     pub ascii: bool,
     /// Whether colours may be written.
     pub colour: bool,
+    /// Whether it is a terminal, which obeys what it is sent.
+    pub terminal: bool,
 }
 
 impl Look {
@@ -29,14 +31,16 @@ impl Look {
     pub fn of_stdout(args: &LookArgs) -> Look {
         let colour = choice(args.color, &io::stdout()) != ColorChoice::Never;
         let here = || terminal_size::terminal_size_of(io::stdout()).map(|(w, _)| usize::from(w.0));
-        Look { width: args.width.flatten().or_else(here), ascii: args.ascii, colour }
+        let terminal = io::stdout().is_terminal();
+        Look { width: args.width.flatten().or_else(here), ascii: args.ascii, colour, terminal }
     }
 
     /// What standard error should look like.
     pub fn of_stderr(args: &LookArgs) -> Look {
         let colour = choice(args.color, &io::stderr()) != ColorChoice::Never;
         let here = || terminal_size::terminal_size_of(io::stderr()).map(|(w, _)| usize::from(w.0));
-        Look { width: args.width.flatten().or_else(here), ascii: args.ascii, colour }
+        let terminal = io::stderr().is_terminal();
+        Look { width: args.width.flatten().or_else(here), ascii: args.ascii, colour, terminal }
     }
 }
 
@@ -49,7 +53,7 @@ fn choice(wish: ColourWish, stream: &impl anstream::stream::RawStream) -> ColorC
     }
 }
 
-/// Standard output, locked and buffered, with colours translated or stripped as the stream needs it.
+/// Standard output, locked and buffered, with colours translated as the stream needs it.
 pub fn stdout(look: &Look) -> impl Write {
     io::BufWriter::with_capacity(1 << 16, anstream::AutoStream::new(io::stdout().lock(), stream_choice(look)))
 }
@@ -60,7 +64,8 @@ pub fn stderr(look: &Look) -> impl Write {
 }
 
 fn stream_choice(look: &Look) -> ColorChoice {
-    if look.colour { ColorChoice::Always } else { ColorChoice::Never }
+    // Without colours nothing of this program's own is to be stripped, and texts of models may hold anything.
+    if look.colour { ColorChoice::Always } else { ColorChoice::AlwaysAnsi }
 }
 
 /// A place to write to, with the rules of the house.

@@ -73,6 +73,27 @@ fn logits_are_those_of_the_reference() {
     let one = valid(&run(&["logits", "qwen3-tiny", "--ids", &list, "--json"]));
     assert_eq!(one["positions"].as_array().unwrap().len(), 1);
     assert_eq!(one["positions"][0]["top"].as_array().unwrap().len(), 10);
+    let pieces = run(&["tokenize", "qwen3-tiny", "the sea", "--json"]);
+    let pieces: Value = serde_json::from_str(&pieces.out).unwrap();
+    let last = pieces["tokens"].as_array().unwrap().last().unwrap();
+    let named = valid(&run(&["logits", "qwen3-tiny", "--prompt", "the sea", "--json"]));
+    assert_eq!(
+        (&named["positions"][0]["id"], &named["positions"][0]["piece"]),
+        (&last["id"], &last["piece"])
+    );
+    assert!(named["positions"][0]["top"].as_array().unwrap().iter().all(|c| c["piece"].is_string()));
+    let text = run(&["logits", "qwen3-tiny", "--prompt", "the sea"]);
+    let head = format!("   id {} \"{}\"; logsumexp", last["id"], last["piece"].as_str().unwrap());
+    assert!(text.out.contains(&head) && text.out.contains("PROBABILITY  PIECE"), "{}", text.out);
+    let bare = folder.path().join("bare");
+    std::fs::create_dir(&bare).unwrap();
+    for file in ["config.json", "model.safetensors"] {
+        std::fs::copy(testdata("qwen3-tiny").join(file), bare.join(file)).unwrap();
+    }
+    let text = run(&["logits", bare.to_str().unwrap(), "--ids", "1,2"]);
+    assert!(text.code == 0 && !text.out.contains("PIECE"), "{}{}", text.out, text.err);
+    let none = valid(&run(&["logits", bare.to_str().unwrap(), "--ids", "1,2", "--json"]));
+    assert!(none["positions"][0]["piece"].is_null());
     let text = run(&["logits", "qwen3-tiny", "--ids", &list, "--kernel", "scalar"]);
     assert!(
         text.code == 0 && text.out.starts_with("qwen3 on scalar, 1 thread\n"),
@@ -228,4 +249,75 @@ fn what_is_no_text_is_told() {
         assert!(found == code && err.contains(words), "{found} {err}");
     }
     assert_eq!(run(&["perplexity", "qwen3-tiny", "--ids-file", "no-such-file"]).code, 3);
+}
+
+/// A copy of a small model that may be harmed.
+fn copy_of(model: &str, at: &Path) -> PathBuf {
+    let folder = at.join(model);
+    std::fs::create_dir_all(&folder).unwrap();
+    for entry in std::fs::read_dir(testdata(model)).unwrap() {
+        let file = entry.unwrap().path();
+        std::fs::copy(&file, folder.join(file.file_name().unwrap())).unwrap();
+    }
+    folder
+}
+
+#[cfg(unix)]
+#[test]
+fn nothing_that_is_read_is_written_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = copy_of("qwen3-tiny", folder.path());
+    let dump = folder.path().join("dump.safetensors");
+    let (model, dump) = (model.to_str().unwrap(), dump.to_str().unwrap());
+    assert_eq!(run(&["trace", model, "--ids", "1,2", "-o", dump]).code, 0);
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink(format!("{model}/model.safetensors"), &link).unwrap();
+    let own = ["model.safetensors", "config.json", "tokenizer.json"].map(|name| format!("{model}/{name}"));
+    let before: Vec<_> = own.iter().map(|file| std::fs::read(file).unwrap()).collect();
+    for target in own.iter().map(String::as_str).chain([link.to_str().unwrap()]) {
+        for args in
+            [&["logits", model, "--ids", "1", "--npy", target], &["trace", model, "--ids", "1", "-o", target]]
+        {
+            let told = run(args);
+            assert!(told.code == 2 && told.err.contains("name another file"), "{args:?} {}", told.err);
+        }
+    }
+    let was = std::fs::read(dump).unwrap();
+    let told = run(&["trace", model, "--against", dump, "-o", dump]);
+    assert!(told.code == 2 && told.err.contains("name another file"), "{}", told.err);
+    assert_eq!(std::fs::read(dump).unwrap(), was);
+    let after: Vec<_> = own.iter().map(|file| std::fs::read(file).unwrap()).collect();
+    assert!(before == after);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_that_is_interrupted_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("logits.npy");
+    let many = joined(&vec![1; 50_000]);
+    for signal in ["-INT", "-TERM"] {
+        let mut child = common::program()
+            .current_dir(testdata(""))
+            .args([
+                "logits",
+                "qwen3-tiny",
+                "--ids",
+                &many,
+                "--all-positions",
+                "--npy",
+                target.to_str().unwrap(),
+            ])
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        while std::fs::read_dir(folder.path()).unwrap().count() == 0 {
+            assert!(child.try_wait().unwrap().is_none(), "it ended before it wrote");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        let sent = std::process::Command::new("kill").args([signal, &child.id().to_string()]).status();
+        assert!(sent.unwrap().success());
+        assert_eq!(child.wait().unwrap().code(), Some(130));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
 }

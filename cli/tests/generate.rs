@@ -54,11 +54,7 @@ fn text_comes_on_standard_output_and_the_rest_on_standard_error() {
     let whole = done(&generate("qwen3-tiny", &[&args[..], &["--json"]].concat()));
     let text = whole["text"].as_str().unwrap();
     let run = generate("qwen3-tiny", &args);
-    let printable = |c: &char| matches!(c, '\n' | '\t') || !c.is_control();
-    assert_eq!(
-        run.out.trim_end_matches('\n'),
-        text.chars().filter(printable).collect::<String>().trim_end_matches('\n')
-    );
+    assert_eq!(run.out, format!("{text}\n"), "a pipe gets the text as it is");
     assert!(run.err.contains("rayon+") && run.err.contains("written 12 tokens"), "{}", run.err);
     // A text that stops it is not told, nor what would have come behind it.
     let stop: String = text.chars().skip(4).take(2).collect();
@@ -130,4 +126,83 @@ fn a_real_model_says_what_it_should() {
         assert_eq!(found["id"], id, "{top:?}");
         assert!((found["logit"].as_f64().unwrap() - logit).abs() <= 1e-4, "{top:?}");
     }
+}
+
+/// A small model of which files are changed.
+fn changed(at: &Path, change: impl Fn(&str, Vec<u8>) -> Vec<u8>) -> String {
+    let folder = at.join("changed");
+    std::fs::create_dir(&folder).unwrap();
+    for entry in std::fs::read_dir(testdata().join("qwen3-tiny")).unwrap() {
+        let file = entry.unwrap().path();
+        let name = file.file_name().unwrap().to_str().unwrap();
+        std::fs::write(folder.join(name), change(name, std::fs::read(&file).unwrap())).unwrap();
+    }
+    folder.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_model_that_cannot_be_run_is_told_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = changed(folder.path(), |name, bytes| match name {
+        "config.json" => br#"{"model_type": "bert", "architectures": ["BertModel"]}"#.to_vec(),
+        _ => bytes,
+    });
+    let told = run_in(folder.path(), &["generate", &model, "--prompt", "x"]);
+    let head = format!("error: {model}: cannot run this model; this build runs llama, qwen2, qwen3\n");
+    assert!(told.code == 3 && told.err.starts_with(&head), "{}", told.err);
+}
+
+#[test]
+fn a_vocabulary_that_cannot_be_read_is_told_as_that() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = changed(folder.path(), |name, bytes| match name {
+        "tokenizer.json" => b"{\"model\": 1}".to_vec(),
+        _ => bytes,
+    });
+    for args in
+        [&["tokenize", &model, "x"][..], &["generate", &model, "--prompt", "x"], &["detokenize", &model, "1"]]
+    {
+        let told = run_in(folder.path(), args);
+        assert!(told.code == 3 && told.err.contains("cannot read its vocabulary"), "{args:?} {}", told.err);
+    }
+}
+
+#[test]
+fn a_choice_that_cannot_be_made_is_told_why() {
+    for (args, words) in [
+        (["--temperature", "-1"], "expected a number of at least 0"),
+        (["--top-p", "2"], "expected a number from 0 to 1"),
+        (["--min-p", "1.5"], "expected a number from 0 to 1"),
+        (["--repeat-penalty", "-1"], "expected a number above 0"),
+        (["-n", "-1"], "invalid value '-1'"),
+    ] {
+        let told = generate("qwen3-tiny", &[&["--prompt", "x"], &args[..]].concat());
+        assert!(told.code == 2 && told.err.contains(words), "{args:?} {}", told.err);
+    }
+    let idle = generate("qwen3-tiny", &["--prompt", "The sea", "-n", "1", "--top-k", "5", "--seed", "3"]);
+    assert!(
+        idle.code == 0 && idle.err.contains("--top-k, --seed have no effect without --temperature"),
+        "{}",
+        idle.err
+    );
+    let heard =
+        generate("qwen3-tiny", &["--prompt", "The sea", "-n", "1", "--top-k", "5", "--temperature", "1"]);
+    assert!(heard.code == 0 && !heard.err.contains("no effect"), "{}", heard.err);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_prompt_comes_through_a_pipe_with_a_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let into = pipe.clone();
+    let writer = std::thread::spawn(move || std::fs::write(into, "the sea").unwrap());
+    let args = ["tokenize", "qwen3-tiny", "--ids-only", "--prompt-file", pipe.to_str().unwrap()];
+    let read = run_in(&testdata(), &args);
+    writer.join().unwrap();
+    assert_eq!(read.code, 0, "{}", read.err);
+    assert_eq!(read.out, run_in(&testdata(), &["tokenize", "qwen3-tiny", "the sea", "--ids-only"]).out);
+    let endless = run_in(&testdata(), &["tokenize", "qwen3-tiny", "--prompt-file", "/dev/zero"]);
+    assert!(endless.code == 3 && endless.err.contains("limit"), "{}", endless.err);
 }

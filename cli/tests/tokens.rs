@@ -18,7 +18,7 @@ fn text_comes_back_from_its_ids() {
         let mut args = vec!["detokenize", model];
         args.extend(run.out.split_whitespace());
         let run = run_in(&testdata(), &args);
-        assert_eq!((run.code, run.out.as_str(), run.err.as_str()), (0, "the water\n", ""), "{model}");
+        assert_eq!((run.code, run.out.as_str(), run.err.as_str()), (0, "the water", ""), "{model}");
     }
 }
 
@@ -48,5 +48,40 @@ fn what_cannot_be_done_is_told() {
         let run = run_in(&testdata(), args);
         assert_eq!(run.code, code, "{args:?}\n{}", run.err);
         assert!(run.err.contains(words) && !run.err.contains("panicked"), "{args:?}\n{}", run.err);
+    }
+}
+
+#[test]
+fn a_pipe_gets_the_exact_text_and_a_terminal_a_safe_one() {
+    let text = "a\tb\r\nc\x0bd\x1b[31m";
+    let ids = run_in(&testdata(), &["tokenize", "qwen3-tiny", text, "--ids-only"]);
+    assert_eq!(ids.code, 0, "{}", ids.err);
+    let mut args = vec!["detokenize", "qwen3-tiny"];
+    args.extend(ids.out.split_whitespace());
+    assert_eq!(run_in(&testdata(), &args).out, text);
+    let Some(mut command) = common::on_terminal(&args) else { return };
+    let shown = common::finished(command.current_dir(testdata()).output().unwrap());
+    assert!(shown.out.starts_with("a\\x09b\\x0d\r\nc\\x0bd\\x1b[31m"), "{:?}", shown.out);
+}
+
+#[test]
+fn ids_are_read_alike_everywhere() {
+    let lists = ["40,41,42", "40 41 42", "[40, 41, 42]"];
+    let of = |args: &[&str]| {
+        let run = run_in(&testdata(), args);
+        assert_eq!(run.code, 0, "{args:?} {}", run.err);
+        run.out
+    };
+    let text = of(&["detokenize", "qwen3-tiny", "40", "41", "42"]);
+    let logits = of(&["logits", "qwen3-tiny", "--ids", "40", "--ids", "41,42"]);
+    for list in lists {
+        assert_eq!(of(&["detokenize", "qwen3-tiny", list]), text);
+        assert_eq!(of(&["logits", "qwen3-tiny", "--ids", list]), logits);
+        of(&["trace", "qwen3-tiny", "--ids", list, "--against", "kernel:scalar"]);
+    }
+    assert_eq!(of(&["detokenize", "qwen3-tiny", "[40,", "41,", "42]"]), text);
+    for args in [&["logits", "qwen3-tiny", "--ids", "1,-2"][..], &["detokenize", "qwen3-tiny", "1", "-2"]] {
+        let run = run_in(&testdata(), args);
+        assert!(run.code == 2 && run.err.contains("number 1 of it is \"-2\""), "{args:?} {}", run.err);
     }
 }

@@ -366,3 +366,127 @@ fn what_cannot_be_traced_is_told() {
     }
     assert!(!Path::new("x").exists());
 }
+
+/// A dump of a model that is changed before it is written again.
+fn dump_of(at: &Path, change: impl FnOnce(&mut Vec<common::Tensor>), metadata: &str) -> String {
+    let dump = at.join("own.safetensors");
+    assert_eq!(run(&["trace", "qwen3-tiny", "--ids", "3,4,5", "-o", dump.to_str().unwrap()]).code, 0);
+    let source = models::registry().open(&dump).unwrap();
+    let taken = |info: &scantling_core::index::TensorInfo| common::Tensor {
+        name: info.name.clone(),
+        shape: info.shape.clone(),
+        bytes: source.bytes(info).unwrap().to_vec(),
+    };
+    let mut tensors: Vec<_> = source.tensors().tensors().iter().map(taken).collect();
+    change(&mut tensors);
+    let other = at.join("other.safetensors");
+    std::fs::write(&other, common::safetensors(&tensors, metadata)).unwrap();
+    other.to_str().unwrap().to_owned()
+}
+
+const THREE: &str = "{\"ids\":\"3,4,5\"}";
+
+#[test]
+fn what_a_trace_lacks_is_told_and_what_has_another_shape_is_a_difference() {
+    let folder = tempfile::tempdir().unwrap();
+    let against = |dump: &str| run(&["trace", "qwen3-tiny", "--against", dump]);
+    let dump = dump_of(folder.path(), |all| all.retain(|t| t.name != "logits"), THREE);
+    let told = against(&dump);
+    let line = format!("intermediates, which are within it; not in {dump}: logits");
+    assert!(told.code == 0 && told.out.replace("\n  ", " ").contains(&line), "{}{}", told.out, told.err);
+    let ends = ["logits", "layers.1.output"];
+    let dump = dump_of(folder.path(), |all| all.retain(|t| !ends.contains(&t.name.as_str())), THREE);
+    let told = against(&dump);
+    assert!(told.code == 1 && told.out.contains("neither the logits nor"), "{}{}", told.out, told.err);
+    let flat = |all: &mut Vec<common::Tensor>| {
+        let logits = all.iter_mut().find(|t| t.name == "logits").unwrap();
+        logits.shape = vec![logits.shape.iter().product()];
+    };
+    let dump = dump_of(folder.path(), flat, THREE);
+    let told = against(&dump);
+    assert!(told.code == 1 && told.out.contains("logits: shape [3, 331] here, [993] there"), "{}", told.out);
+    let report = valid(&run(&["trace", "qwen3-tiny", "--against", &dump, "--json"]));
+    assert_eq!(
+        report["misfits"],
+        serde_json::json!([{"name": "logits", "found": [3, 331], "expected": [993]}])
+    );
+}
+
+#[test]
+fn a_trace_that_cannot_be_used_is_told_by_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    for (metadata, words) in [
+        ("{\"ids\":\"3,4\"}", "has 3 rows, where one is expected for each of 2 ids"),
+        ("{\"ids\":\"3,4,x\"}", "number 2 of it is \"x\""),
+    ] {
+        let dump = dump_of(folder.path(), |_| {}, metadata);
+        let told = run(&["trace", "qwen3-tiny", "--against", &dump]);
+        assert!(told.code == 3 && told.err.contains(words) && told.err.contains(&dump), "{}", told.err);
+    }
+    let dump = dump_of(folder.path(), |_| {}, "{}");
+    let told = run(&["trace", "qwen3-tiny", "--ids", "3,4", "--against", &dump]);
+    assert!(told.code == 3 && told.err.contains("has 3 rows"), "{}", told.err);
+    let bytes = std::fs::read(&dump).unwrap();
+    std::fs::write(&dump, &bytes[..bytes.len() / 2]).unwrap();
+    let told = run(&["trace", "qwen3-tiny", "--ids", "3,4,5", "--against", &dump]);
+    assert!(told.code == 3 && told.err.starts_with(&format!("error: {dump}: ")), "{}", told.err);
+    let other = run(&["trace", "qwen3-tiny", "--ids", "3,4", "--against", "llama-tiny"]);
+    assert!(other.err.contains("these are different families (qwen3, llama)"), "{}", other.err);
+    assert_eq!(other.code, 1);
+}
+
+#[test]
+fn numbers_that_are_none_are_no_agreement() {
+    let nan = 0x7fc0u16.to_le_bytes();
+    let faulty = Planted::new("qwen3-tiny").tensor("model.layers.1.input_layernorm.weight", |bytes, _| {
+        bytes[..2].copy_from_slice(&nan);
+    });
+    let args = ["trace", faulty.path(), "--ids", IDS, "--against", "kernel:scalar"];
+    let told = run(&args);
+    assert!(
+        told.code == 1 && told.out.contains("first that is not finite: layers.1.input_norm"),
+        "{}",
+        told.out
+    );
+    assert!(told.out.contains("10 of 640 elements are NaN or infinite here, 10 there"), "{}", told.out);
+    let report = valid(&run(&[&args[..], &["--json"]].concat()));
+    assert_eq!((&report["within"], &report["first"]), (&Value::Bool(false), &Value::Null));
+    assert_eq!(report["first_not_finite"]["name"], "layers.1.input_norm");
+    let dump = faulty.path.with_extension("trace");
+    let told = run(&["trace", faulty.path(), "--ids", IDS, "-o", dump.to_str().unwrap()]);
+    assert!(told.code == 1 && told.err.contains("layers.1.input_norm is the first"), "{}", told.err);
+    assert!(told.err.contains("(10 of 640)") && dump.exists(), "{}", told.err);
+    for args in [
+        &["logits", faulty.path(), "--ids", "5,6"][..],
+        &["generate", faulty.path(), "--prompt", "the sea"],
+        &["perplexity", faulty.path(), "--ids-file", "tokens-3"],
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("tokens-3"), "5,6,7").unwrap();
+        let told = run_in(folder.path(), args);
+        assert!(told.code == 1 && told.err.contains("after token "), "{args:?} {} {}", told.code, told.err);
+        assert!(told.err.contains("scantling check --data"), "{}", told.err);
+    }
+}
+
+#[test]
+fn a_kernel_that_watches_another_tells_what_it_saw() {
+    let folder = tempfile::tempdir().unwrap();
+    let list = folder.path().join("ids");
+    std::fs::write(&list, "5,6,7").unwrap();
+    let dump = folder.path().join("dump");
+    for args in [
+        &["logits", "qwen3-tiny", "--ids", "5,6"][..],
+        &["perplexity", "qwen3-tiny", "--ids-file", list.to_str().unwrap()],
+        &["trace", "qwen3-tiny", "--ids", "5,6", "-o", dump.to_str().unwrap()],
+        &["trace", "qwen3-tiny", "--ids", "5,6", "--against", "kernel:verify+scalar"],
+        &["generate", "qwen3-tiny", "--prompt", "the sea", "-n", "2"],
+    ] {
+        let told = run(&[args, &["--kernel", "verify+scalar", "--json"]].concat());
+        let document = valid(&told);
+        let words = "ops, all within their bounds";
+        assert!(told.err.contains("verify+scalar\n  verify: ") && told.err.contains(words), "{}", told.err);
+        let report = if document["run"].is_null() { &document["report"] } else { &document["run"]["report"] };
+        assert!(report[0].as_str().unwrap().ends_with(words), "{document:#}");
+    }
+}

@@ -9,7 +9,7 @@ use memmap2::Mmap;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -206,6 +206,26 @@ fn read_exact_at(mut file: &fs::File, offset: u64, out: &mut [u8]) -> io::Result
     use std::io::{Read, Seek, SeekFrom};
     file.seek(SeekFrom::Start(offset))?;
     file.read_exact(out)
+}
+
+/// All of a text that somebody names: of a file, or of a pipe, which is read to its end; refuses more than `limit`
+/// bytes.
+pub fn read_text(path: &Path, limit: u64) -> Result<Vec<u8>> {
+    let shown = || path.display().to_string();
+    let fault = |doing| move |e| Error::io(path.display().to_string(), doing, e);
+    if fs::metadata(path).map_err(fault("cannot open it"))?.is_dir() {
+        let (what, advice) = ("a folder, not a file of text".to_owned(), "name a file".to_owned());
+        return Err(Error::Foreign { file: shown(), what, advice });
+    }
+    let file = fs::File::open(path).map_err(fault("cannot open it"))?;
+    let mut bytes = Vec::new();
+    // A device need not end: one byte more than allowed is enough to know.
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(fault("cannot read it"))?;
+    if bytes.len() as u64 > limit {
+        let what = "more bytes than a text that is read at once may have".to_owned();
+        return Err(Error::Limit { file: shown(), what, limit });
+    }
+    Ok(bytes)
 }
 
 /// What the system says of itself in a file that has no length of its own, such as `/proc/self/smaps`.

@@ -28,6 +28,16 @@ pub enum Error {
         /// Everything that was found before reading had to stop; never empty.
         findings: Vec<Finding>,
     },
+    /// It can be listed, but not be used for what was asked.
+    #[error("{file}: {what}\n{}", list(.findings))]
+    Unfit {
+        /// The file or folder.
+        file: String,
+        /// What cannot be done with it, and with what it could.
+        what: String,
+        /// Why; never empty.
+        findings: Vec<Finding>,
+    },
     /// The file is fine, but not something this program reads.
     #[error("{file}: {what}; {advice}")]
     Foreign {
@@ -47,6 +57,15 @@ pub enum Error {
         what: String,
         /// The bound.
         limit: u64,
+    },
+    /// What was computed is NaN or infinite where a number is expected.
+    #[error(
+        "{what}; see whether the weights hold such numbers with `scantling check --data MODEL`, and where in the \
+         pass they first come with `scantling trace`"
+    )]
+    NotFinite {
+        /// What it is, and where.
+        what: String,
     },
     /// The request does not say which model, names an unknown plugin, or the like.
     #[error("{0}")]

@@ -80,9 +80,8 @@ pub fn write_on(
             let last = row.rows().checked_sub(1).map(|last| row.row(last));
             let id = last.and_then(|last| sampler.pick(last, session.ids()));
             let id = id.ok_or_else(|| {
-                Error::Usage(
-                    "no logit is a number: look at the weights with scantling check --data".to_owned(),
-                )
+                let at = session.len().saturating_sub(1);
+                Error::NotFinite { what: format!("no logit after token {at} is a number") }
             })?;
             ids.push(id);
             if ends.contains(&id) {

@@ -1,6 +1,6 @@
 //! What logits say: the likeliest tokens with their probabilities, summed in f64.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::matrix::Rows;
 use crate::model::Session;
 
@@ -69,6 +69,21 @@ pub fn argmax(row: &[f32]) -> Option<u32> {
     numbers.reduce(|best, next| if next.1 > best.1 { next } else { best }).map(|(id, _)| id as u32)
 }
 
+/// Refuses logits that give no probabilities: one of them is NaN or infinitely large, or none is above minus infinity.
+/// `position` is that of the token they follow on, `id` its id.
+pub fn usable(position: usize, id: u32, row: &[f32], logsumexp: f64) -> Result<()> {
+    if logsumexp.is_finite() {
+        return Ok(());
+    }
+    let bad = row.iter().filter(|x| !x.is_finite()).count();
+    let first = row.iter().enumerate().find(|(_, x)| !x.is_finite());
+    let first = first.map_or_else(String::new, |(id, x)| format!("; the first is that of id {id}, {x}"));
+    let all = row.len();
+    Err(Error::NotFinite {
+        what: format!("after token {position} (id {id}) {bad} of {all} logits are NaN or infinite{first}"),
+    })
+}
+
 /// Rows of logits that are computed at once, so that no more than [`HELD`] bytes of them are.
 pub fn rows_at_once(vocabulary: usize) -> usize {
     (HELD / size_of::<f32>() / vocabulary.max(1)).max(1)
@@ -122,6 +137,17 @@ mod tests {
         assert_eq!((ids, argmax(&row)), (vec![1, 2, 0], Some(1)));
         assert!(logsumexp(&[f32::NAN]).is_nan());
         assert_eq!(logsumexp(&[f32::NEG_INFINITY; 2]), f64::NEG_INFINITY);
+    }
+
+    #[test]
+    fn logits_without_probabilities_are_told_with_their_place() {
+        let row = [0.0, f32::NAN, f32::INFINITY];
+        let told = usable(3, 7, &row, logsumexp(&row)).unwrap_err().to_string();
+        assert!(told.starts_with(
+            "after token 3 (id 7) 2 of 3 logits are NaN or infinite; the first is that of id 1, NaN"
+        ));
+        let row = [0.0, f32::NEG_INFINITY];
+        usable(0, 0, &row, logsumexp(&row)).unwrap();
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! hold.
 
 use crate::error::{Error, Result};
-use crate::logits::{argmax, logsumexp, rows_at_once};
+use crate::logits::{argmax, logsumexp, rows_at_once, usable};
 use crate::matrix::Rows;
 use crate::model::Session;
 use std::ops::Range;
@@ -139,15 +139,24 @@ pub fn score(
         }
         let mut target = window.scored.start;
         for some in scored.chunks(rows_at_once(session.vocabulary())) {
-            let targets = &ids[target..target + some.len()];
+            let place = Place { first: target - 1, ids: some, targets: &ids[target..target + some.len()] };
             let logits = session.feed(some, some.len(), None)?;
             let others = reference.as_mut().map(|r| r.feed(some, some.len(), None)).transpose()?;
-            found.add(logits.view(), others.as_ref().map(|o| o.view()), targets)?;
+            found.add(logits.view(), others.as_ref().map(|o| o.view()), place)?;
             target += some.len();
         }
         step();
     }
     Ok(found.done(windows.len()))
+}
+
+/// Tokens that were fed, and those that follow on each.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    /// Where in the text the first stands.
+    first: usize,
+    ids: &'a [u32],
+    targets: &'a [u32],
 }
 
 #[derive(Default)]
@@ -159,20 +168,29 @@ struct Values {
 }
 
 impl Values {
-    fn add(&mut self, logits: Rows<'_>, others: Option<Rows<'_>>, targets: &[u32]) -> Result<()> {
-        for (i, (row, target)) in logits.iter().zip(targets).enumerate() {
+    fn add(&mut self, logits: Rows<'_>, others: Option<Rows<'_>>, place: Place<'_>) -> Result<()> {
+        for (i, (row, target)) in logits.iter().zip(place.targets).enumerate() {
             let of = |row: &[f32], sum: f64| {
+                usable(place.first + i, place.ids[i], row, sum)?;
                 let logit = row.get(*target as usize).copied();
                 let logit = logit.ok_or_else(|| {
                     Error::Usage(format!("id {target} is beyond the vocabulary of {}", row.len()))
                 });
-                logit.map(|logit| sum - f64::from(logit))
+                let nll = sum - f64::from(logit?);
+                if !nll.is_finite() {
+                    let at = place.first + i + 1;
+                    let what =
+                        format!("token {at} (id {target}) has no probability at all: its logit is infinite");
+                    return Err(Error::NotFinite { what });
+                }
+                Ok(nll)
             };
             let sum = logsumexp(row);
             self.nll.push(of(row, sum)?);
             if let Some(other) = others.map(|o| o.row(i)) {
                 let other_sum = logsumexp(other);
-                self.reference.push(of(other, other_sum)?);
+                let nll = of(other, other_sum).map_err(of_the_other)?;
+                self.reference.push(nll);
                 self.kl.push(divergence(other, other_sum, row, sum));
                 self.agree += usize::from(argmax(row) == argmax(other));
             }
@@ -196,6 +214,16 @@ impl Values {
             }
         });
         Scored { tokens, windows, model: Foretold::of(&self.nll), apart }
+    }
+}
+
+/// Says of which model it is.
+fn of_the_other(error: Error) -> Error {
+    match error {
+        Error::NotFinite { what } => {
+            Error::NotFinite { what: format!("of the model that it is held against: {what}") }
+        }
+        error => error,
     }
 }
 

@@ -1,6 +1,6 @@
 //! The arguments of what looks at the numbers of a run: logits, traces, perplexity.
 
-use super::RunArgs;
+use super::{Ids, RunArgs, ids};
 use clap::{ArgGroup, Args};
 use std::path::PathBuf;
 
@@ -42,7 +42,7 @@ model from the one it is held against: sum of p ln(p/q), p the other's.";
 
 /// Arguments of `logits`.
 #[derive(Debug, Args)]
-#[command(after_help = LOGITS_EXAMPLES)]
+#[command(after_help = LOGITS_EXAMPLES, allow_negative_numbers = true)]
 pub struct LogitsArgs {
     /// The model: a folder or a file
     pub model: PathBuf,
@@ -69,14 +69,14 @@ pub struct PromptArgs {
     /// Text, made into tokens by the model's own vocabulary
     #[arg(long, value_name = "TEXT", required_unless_present = "ids", conflicts_with = "ids")]
     pub prompt: Option<String>,
-    /// Ids of the tokens
-    #[arg(long, value_name = "ID,...", value_delimiter = ',')]
-    pub ids: Vec<u32>,
+    /// Ids of the tokens, with commas or spaces between, or as a JSON list
+    #[arg(long, value_name = "ID,...", value_parser = ids)]
+    pub ids: Vec<Ids>,
 }
 
 /// Arguments of `trace`.
 #[derive(Debug, Args)]
-#[command(after_help = TRACE_EXAMPLES,
+#[command(after_help = TRACE_EXAMPLES, allow_negative_numbers = true,
           group = ArgGroup::new("what").args(["output", "against"]).multiple(true).required(true))]
 pub struct TraceArgs {
     /// The model: a folder or a file
@@ -85,9 +85,9 @@ pub struct TraceArgs {
     #[arg(long, value_name = "TEXT", conflicts_with = "ids")]
     pub prompt: Option<String>,
     /// Ids of the tokens; without them or a text, those of the trace that it is held against
-    #[arg(long, value_name = "ID,...", value_delimiter = ',',
+    #[arg(long, value_name = "ID,...", value_parser = ids,
           required_unless_present_any = ["against", "prompt"])]
-    pub ids: Vec<u32>,
+    pub ids: Vec<Ids>,
     /// Write every intermediate to this safetensors file
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -112,7 +112,7 @@ fn share(text: &str) -> Result<f64, String> {
 
 /// Arguments of `perplexity`.
 #[derive(Debug, Args)]
-#[command(after_help = PERPLEXITY_EXAMPLES)]
+#[command(after_help = PERPLEXITY_EXAMPLES, allow_negative_numbers = true)]
 pub struct PerplexityArgs {
     /// The model: a folder or a file
     pub model: PathBuf,

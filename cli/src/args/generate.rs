@@ -13,15 +13,16 @@ Examples:
   scantling generate model.gguf --prompt-file prompt.txt --temperature 0.7 --top-p 0.9 --seed 1
   scantling generate model.gguf --prompt 'Once' --stop '. ' --json | jq -r .text
 
-Without --temperature the likeliest token is taken each time, so that two runs can be compared. Text goes to standard
+Without --temperature the likeliest token is taken each time, so that two runs can be compared; --top-k, --top-p,
+--min-p and --seed then have no effect. Text goes to standard
 output as it comes; which kernel ran, how fast, and in how much memory to standard error.
 With --chat and no text each line of standard input is a turn of one conversation; the end of input ends it. On a
 terminal an interrupt ends the answer under way, and at the prompt the conversation. -n bounds each answer.
-Exit codes: 0 done, 2 a wrong request, 3 something cannot be read, 130 interrupted.";
+Exit codes: 0 done, 1 the model gives no numbers, 2 a wrong request, 3 something cannot be read, 130 interrupted.";
 
 /// Arguments of `generate`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub struct GenerateArgs {
     /// The model: a folder or a file
     pub model: PathBuf,
@@ -72,10 +73,10 @@ pub struct SamplingArgs {
     #[arg(long, value_name = "K", default_value_t = 0)]
     pub top_k: usize,
     /// Only the likeliest whose probabilities reach this together
-    #[arg(long, value_name = "P", default_value_t = 1.0, value_parser = not_negative)]
+    #[arg(long, value_name = "P", default_value_t = 1.0, value_parser = share)]
     pub top_p: f32,
     /// Only those at least so likely as this share of the likeliest
-    #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = not_negative)]
+    #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = share)]
     pub min_p: f32,
     /// Make tokens of the last 64 less likely by this factor; 1 for none
     #[arg(long, value_name = "R", default_value_t = 1.0, value_parser = positive)]
@@ -90,6 +91,24 @@ fn not_negative(text: &str) -> Result<f32, String> {
     number.ok_or_else(|| "expected a number of at least 0".to_owned())
 }
 
+fn share(text: &str) -> Result<f32, String> {
+    not_negative(text).ok().filter(|x| *x <= 1.0).ok_or_else(|| "expected a number from 0 to 1".to_owned())
+}
+
 fn positive(text: &str) -> Result<f32, String> {
     not_negative(text).ok().filter(|x| *x > 0.0).ok_or_else(|| "expected a number above 0".to_owned())
+}
+
+impl SamplingArgs {
+    /// The options that were given and have no effect, since the likeliest token is taken anyway.
+    pub fn idle(&self) -> Vec<&'static str> {
+        let changed = [
+            (self.top_k != 0, "--top-k"),
+            (self.top_p != 1.0, "--top-p"),
+            (self.min_p != 0.0, "--min-p"),
+            (self.seed != 0, "--seed"),
+        ];
+        let idle = changed.into_iter().filter(|(changed, _)| *changed && self.temperature == 0.0);
+        idle.map(|(_, name)| name).collect()
+    }
 }

@@ -15,11 +15,12 @@ Examples:
 
 pp is the reading of a prompt, tg the writing of tokens one by one, each after --depth tokens that are in the cache.
 Rates are the median of repetitions, ± half of the interquartile range. The share is of the limit measured in the same
-run over the model's own bytes: reading every weight once for each token, or multiplying with each.";
+run over the model's own bytes: reading every weight once for each token, or multiplying with each. Above 100 % something else on the machine
+disturbed the limit, or what is read over and over stays in the caches, which the limit leaves out.";
 
 /// Arguments of `bench`.
 #[derive(Debug, Args)]
-#[command(after_help = BENCH_EXAMPLES)]
+#[command(after_help = BENCH_EXAMPLES, allow_negative_numbers = true)]
 pub struct BenchArgs {
     /// The model: a folder or a file
     pub model: PathBuf,

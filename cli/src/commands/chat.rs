@@ -1,6 +1,7 @@
 //! `generate --chat` without a text: each line of standard input is a turn of one conversation.
 
 use super::generate::Writer;
+use super::report;
 use super::tokens::{MOST_TEXT, opening, template, utf8};
 use crate::interrupt::{INTERRUPTED, Interrupts};
 use crate::render::json::generate::{self as document, Chat, Turn};
@@ -50,6 +51,7 @@ pub(super) fn run(writer: &Writer<'_>, screen: &mut Screen<'_>) -> Result<u8> {
     let mut turns = Vec::new();
     let mut render = |messages: &[Message]| writer.ids(&template.render(messages, true)?, Reading::TEMPLATED);
     let code = talk(writer, &mut render, &mut session, &lines, &interrupts, &mut turns, screen);
+    report(writer.look, writer.backend);
     // What was answered is told even where a later turn could not be.
     if json && (code.is_ok() || !turns.is_empty()) {
         let system = writer.args.system.as_deref();

@@ -2,7 +2,7 @@
 
 use super::chat;
 use super::tokens::Asked;
-use super::{note, note_context, written};
+use super::{note, note_context, report, written};
 use crate::args::{GenerateArgs, KvWish, LookArgs, SamplingArgs};
 use crate::backend::{self, Backend};
 use crate::interrupt::{self, INTERRUPTED, Interrupts};
@@ -36,6 +36,15 @@ pub(super) fn run(
     let backend = backend::one(&args.run.kernels, registry, Work::Fast)?;
     let model = runner::load(registry, &args.model, &args.run.overrides)?;
     let tokenizer = runner::prepare_with_tokenizer(&model, |text| note(look, text))?;
+    let idle = args.sampling.idle();
+    if !idle.is_empty() {
+        let have = if idle.len() == 1 { "has" } else { "have" };
+        let idle = idle.join(", ");
+        note(
+            look,
+            &format!("{idle} {have} no effect without --temperature: the likeliest token is taken each time"),
+        );
+    }
     let kv = runner::kv_type(args.kv_type.map(KvWish::kind), backend.kernel.as_ref());
     let writer = Writer { args, look, model: &model, backend: &backend, tokenizer: &tokenizer, kv };
     let turns = args.chat && args.prompt.is_none() && args.prompt_file.is_none();
@@ -57,7 +66,9 @@ fn once(writer: &Writer<'_>, screen: &mut Screen<'_>) -> Result<u8> {
     let mut session = writer.session(args.context.unwrap_or(ids.len().saturating_add(args.new_tokens)))?;
     session.fits(&ids)?;
     let interrupts = Interrupts::heed(interrupt::quit);
-    let done = writer.write(&mut session, &mut writer.sampler(), &ids, &interrupts, screen)?;
+    let done = writer.write(&mut session, &mut writer.sampler(), &ids, &interrupts, screen);
+    report(writer.look, writer.backend);
+    let done = done?;
     if args.run.list.wants_json() {
         json::generate::generate(screen, writer.model, writer.backend, writer.kv, &ids, &done);
     }
@@ -110,7 +121,8 @@ impl<'a> Writer<'a> {
         interrupts.begin();
         let done = write_on(session, self.tokenizer, sampler, prompt, &stops, &mut |text| {
             if !json && !text.is_empty() {
-                screen.send(text::generate::shown(text).as_bytes());
+                let look = screen.look();
+                screen.send(text::generate::shown(text, look).as_bytes());
                 screen.flush();
             }
             !interrupts.came()

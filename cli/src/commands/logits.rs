@@ -1,6 +1,6 @@
 //! `logits`: what a model foretells, and how sure it is.
 
-use super::{ids_of, note, note_context, written};
+use super::{ids_of, note, note_context, report, written};
 use crate::args::{LogitsArgs, LookArgs};
 use crate::backend;
 use crate::output::NewFile;
@@ -12,6 +12,7 @@ use scantling_core::logits::{self, Position};
 use scantling_core::model::{BATCH, Options, Session};
 use scantling_core::npy;
 use scantling_core::registry::{Registry, Work};
+use scantling_core::tokenizer::Tokenizer;
 
 pub(super) fn run(
     registry: &Registry,
@@ -22,6 +23,9 @@ pub(super) fn run(
     let backend = backend::one(&args.run.kernels, registry, Work::Exact)?;
     let model = runner::load(registry, &args.model, &args.run.overrides)?;
     let ids = ids_of(&model, &args.prompt)?;
+    // Ids are enough where the model has no vocabulary that can be read.
+    let tokenizer = Tokenizer::of(model.source.as_ref()).ok();
+    let tokenizer = tokenizer.as_ref();
     note_context(look, &model, ids.len());
     runner::prepare(&model, |text| note(look, text))?;
     let kernel = backend.kernel.as_ref();
@@ -29,23 +33,38 @@ pub(super) fn run(
     let mut session = Session::new(&model, kernel, options)?;
     let want = if args.all_positions { ids.len() } else { 1 };
     session.fits(&ids)?;
-    let mut file = args.npy.as_deref().map(NewFile::create).transpose()?;
+    let inputs = runner::inputs(&model, &args.model, &args.run.overrides);
+    let mut file = args.npy.as_deref().map(|path| NewFile::create(path, &inputs)).transpose()?;
     if let Some(file) = &mut file {
         file.write(&npy::header(want, session.vocabulary()))?;
     }
     let mut positions: Vec<Position> = Vec::new();
-    logits::feed_in_pieces(&mut session, &ids, want, |at, rows| {
+    // What can be shown is, and the file is written: both help to find out what is wrong.
+    let mut sound = Ok(());
+    let fed = logits::feed_in_pieces(&mut session, &ids, want, |at, rows| {
         for (i, row) in rows.iter().enumerate() {
-            positions.push(logits::position(at + i, ids[at + i], row, args.top));
+            let position = logits::position(at + i, ids[at + i], row, args.top);
+            sound = std::mem::replace(&mut sound, Ok(()))
+                .and_then(|()| logits::usable(position.position, position.id, row, position.logsumexp));
+            positions.push(position);
             file.as_mut().map_or(Ok(()), |file| file.floats(row))?;
         }
         Ok(())
-    })?;
+    });
+    report(look, &backend);
+    fed?;
     file.map_or(Ok(()), NewFile::finish)?;
     if args.run.list.wants_json() {
-        json::compute::logits(screen, &model, &backend, session.vocabulary(), &ids, &positions);
+        json::compute::logits(screen, &model, &backend, session.vocabulary(), &ids, &positions, tokenizer);
     } else {
-        written(text::compute::logits(screen, &model, &backend, session.vocabulary(), &positions))?;
+        written(text::compute::logits(
+            screen,
+            &model,
+            &backend,
+            session.vocabulary(),
+            &positions,
+            tokenizer,
+        ))?;
     }
-    Ok(0)
+    sound.map(|()| 0)
 }

@@ -15,8 +15,10 @@ mod plugins;
 mod tokens;
 mod trace;
 
-use crate::args::{Cli, Command, KernelsCommand, LookArgs, OverrideArgs, PromptArgs};
+use crate::args::{Cli, Command, Ids, KernelsCommand, LookArgs, OverrideArgs, PromptArgs};
+use crate::backend::Backend;
 use crate::render::{code_of, text};
+use crate::runner;
 use crate::terminal::{self, Look, Screen};
 use clap::Parser;
 use scantling_core::check::Request;
@@ -27,6 +29,7 @@ use scantling_core::registry::Registry;
 use scantling_core::tokenizer::{Reading, Tokenizer};
 use std::ffi::OsString;
 use std::io;
+use std::path::Path;
 
 /// Reads the arguments, runs the command, and gives the exit code.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
@@ -113,6 +116,20 @@ fn note(look: &LookArgs, text: &str) {
     let _ = screen.finish();
 }
 
+/// Tells on standard error what a kernel that watches another has seen: once a run is over, or has failed.
+fn report(look: &LookArgs, backend: &Backend) {
+    let lines = backend.kernel.report();
+    if lines.is_empty() {
+        return;
+    }
+    let look = Look::of_stderr(look);
+    let mut out = terminal::stderr(&look);
+    let mut screen = Screen::new(&mut out, look);
+    // Where standard error is closed there is nobody to tell.
+    let _ = text::report(&mut screen, &backend.name, &lines);
+    let _ = screen.finish();
+}
+
 /// Says so where there are more tokens than a model was made for.
 fn note_context(look: &LookArgs, model: &Model, tokens: usize) {
     if let Some(context) = model.context().filter(|context| tokens > *context) {
@@ -124,13 +141,14 @@ fn note_context(look: &LookArgs, model: &Model, tokens: usize) {
 fn ids_of(model: &Model, prompt: &PromptArgs) -> Result<Vec<u32>> {
     match &prompt.prompt {
         Some(text) => ids_of_text(model, text),
-        None => Ok(prompt.ids.clone()),
+        None => Ok(Ids::all(&prompt.ids)),
     }
 }
 
 /// The tokens of a text, those included that the model wants at its edges.
 fn ids_of_text(model: &Model, text: &str) -> Result<Vec<u32>> {
-    let ids = Tokenizer::of(model.source.as_ref())?.ids(text, Reading::PROMPT)?;
+    let tokenizer = Tokenizer::of(model.source.as_ref());
+    let ids = runner::vocabulary(Path::new(&model.path), tokenizer)?.ids(text, Reading::PROMPT)?;
     if ids.is_empty() {
         return Err(Error::Usage("the text is no token at all: there is nothing to compute".to_owned()));
     }

@@ -1,6 +1,6 @@
 //! `perplexity`: how well a model foretells a text, and how far it is from another.
 
-use super::{ids_of_text, note, note_context, tokens, written};
+use super::{ids_of_text, note, note_context, report, tokens, written};
 use crate::args::{LookArgs, OverrideArgs, PerplexityArgs};
 use crate::backend::{self, Backend};
 use crate::progress::Steps;
@@ -43,8 +43,10 @@ pub(super) fn run(
     let steps = Steps::new(windows.len(), Look::of_stderr(look));
     steps.message("windows");
     let scored =
-        perplexity::score(&mut session, reference.as_mut(), &ids, &windows, || steps.next("windows"))?;
+        perplexity::score(&mut session, reference.as_mut(), &ids, &windows, || steps.next("windows"));
     drop(steps);
+    report(look, &backend);
+    let scored = scored?;
     let how = text::compute::Reading { context: args.context, stride };
     if args.run.list.wants_json() {
         json::compute::perplexity(screen, &model, other.as_ref(), &backend, how, &scored);

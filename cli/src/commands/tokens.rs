@@ -1,10 +1,11 @@
 //! `tokenize` and `detokenize`: text to ids and back.
 
 use super::written;
-use crate::args::{DetokenizeArgs, TokenizeArgs};
+use crate::args::{DetokenizeArgs, TokenizeArgs, ids_in};
 use crate::render::{json, text};
+use crate::runner;
 use crate::terminal::Screen;
-use scantling_core::bundle::{Bundle, File};
+use scantling_core::bundle;
 use scantling_core::error::{Error, Result};
 use scantling_core::registry::Registry;
 use scantling_core::tokenizer::{self, ChatTemplate, Message, Reading};
@@ -56,7 +57,7 @@ pub(super) fn opening(system: Option<&str>) -> Vec<Message> {
 }
 
 pub(super) fn tokenize(registry: &Registry, args: &TokenizeArgs, screen: &mut Screen<'_>) -> Result<u8> {
-    let (tokenizer, chat) = tokenizer::open(registry, &args.model)?;
+    let (tokenizer, chat) = runner::vocabulary(&args.model, tokenizer::open(registry, &args.model))?;
     let asked = Asked {
         model: &args.model,
         text: args.text.as_deref(),
@@ -78,12 +79,12 @@ pub(super) fn tokenize(registry: &Registry, args: &TokenizeArgs, screen: &mut Sc
 }
 
 pub(super) fn detokenize(registry: &Registry, args: &DetokenizeArgs, screen: &mut Screen<'_>) -> Result<u8> {
-    let (tokenizer, _) = tokenizer::open(registry, &args.model)?;
+    let (tokenizer, _) = runner::vocabulary(&args.model, tokenizer::open(registry, &args.model))?;
     let ids = if args.ids.is_empty() {
         let listed = ids_in(&of_stdin()?);
         listed.map_err(|what| Error::Usage(format!("{STDIN} is no list of ids: {what}; {IDS}")))?
     } else {
-        args.ids.clone()
+        ids_in(&args.ids.join(" ")).map_err(|what| Error::Usage(format!("no list of ids: {what}; {IDS}")))?
     };
     let text = tokenizer.decode(&ids, args.skip_special)?;
     if args.list.wants_json() {
@@ -100,7 +101,7 @@ const MOST_IDS: u64 = 1 << 30;
 /// The ids that a file lists.
 pub(super) fn ids_in_file(path: &Path) -> Result<Vec<u32>> {
     let shown = path.display().to_string();
-    let bytes = File::on_disk(shown.clone(), path)?.read_all(MOST_IDS)?;
+    let bytes = bundle::read_text(path, MOST_IDS)?;
     let text = std::str::from_utf8(&bytes).map_err(|_| "it is not UTF-8".to_owned());
     text.and_then(ids_in).map_err(|what| Error::Foreign {
         file: shown,
@@ -111,20 +112,8 @@ pub(super) fn ids_in_file(path: &Path) -> Result<Vec<u32>> {
 
 const IDS: &str = "ids are whole numbers, as a JSON list or with spaces or commas between";
 
-/// Ids in a text, or what in it is none.
-fn ids_in(text: &str) -> Result<Vec<u32>, String> {
-    let inner = text.trim();
-    let inner = inner.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(inner);
-    let words = inner.split(|c: char| c == ',' || c.is_whitespace()).filter(|word| !word.is_empty());
-    let id = |(i, word): (usize, &str)| {
-        let start = || word.chars().take(24).collect::<String>();
-        word.parse().map_err(|_| format!("number {i} of it is {:?}", start()))
-    };
-    words.enumerate().map(id).collect()
-}
-
 pub(super) fn of_file(path: &Path) -> Result<String> {
-    utf8(Bundle::on_disk(path)?.file().read_all(MOST_TEXT)?, &path.display().to_string())
+    utf8(bundle::read_text(path, MOST_TEXT)?, &path.display().to_string())
 }
 
 fn of_stdin() -> Result<String> {

@@ -1,7 +1,7 @@
 //! `trace`: every intermediate of a forward pass, written down or held against another run.
 
-use super::{ids_of_text, note, note_context, written};
-use crate::args::{LookArgs, OverrideArgs, TraceArgs};
+use super::{ids_of_text, note, note_context, report, written};
+use crate::args::{Ids, LookArgs, OverrideArgs, TraceArgs};
 use crate::backend::{self, Backend};
 use crate::output::NewFile;
 use crate::render::{json, text};
@@ -13,7 +13,7 @@ use scantling_core::model::{BATCH, Model, Options, Session};
 use scantling_core::registry::{Registry, Work};
 use scantling_core::source::WeightSource;
 use scantling_core::trace::{self, Allowance, Dump, Making, Side, Trace};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What says that a kernel is meant, and no file.
 const KERNEL: &str = "kernel:";
@@ -23,6 +23,17 @@ enum Against {
     Dump(Box<dyn WeightSource>),
     Model(Box<Model>),
     Kernel(Backend),
+}
+
+impl Against {
+    /// The files that it is read from.
+    fn files(&self) -> Vec<PathBuf> {
+        match self {
+            Against::Dump(source) => runner::files_of(source.as_ref()),
+            Against::Model(model) => runner::files_of(model.source.as_ref()),
+            Against::Kernel(_) => Vec::new(),
+        }
+    }
 }
 
 pub(super) fn run(
@@ -41,14 +52,43 @@ pub(super) fn run(
     for model in [&model].into_iter().chain(others) {
         runner::prepare(model, |text| note(look, text))?;
     }
+    let family = match &against {
+        Some(Against::Dump(source)) => trace::family_in(source.as_ref()),
+        Some(Against::Model(other)) => Some(other.family),
+        _ => None,
+    };
+    if let Some(family) = family.filter(|family| *family != model.family) {
+        note(
+            look,
+            &format!(
+                "these are different families ({}, {family}): their numbers have nothing in common",
+                model.family
+            ),
+        );
+    }
     let making = Making::of(&model, backend.kernel.as_ref());
     if let Some(path) = &args.output {
+        let mut inputs = runner::inputs(&model, &args.model, &args.run.overrides);
+        inputs.extend(against.iter().flat_map(Against::files));
+        // Begun before anything is computed, so that nothing is computed in vain.
+        let file = NewFile::create(path, &inputs)?;
         let trace = trace::record(&mut session(&model, &backend, ids.len())?, &ids)?;
-        write(registry, path, &model, &making, &ids, &trace)?;
+        write(registry, file, &model, &making, &ids, &trace)?;
+        if against.is_none() {
+            report(look, &backend);
+        }
         if against.is_none() && args.run.list.wants_json() {
             json::compute::traced(screen, &model, &backend, &ids, path, &trace);
         } else if against.is_none() {
             written(text::compute::traced(screen, &model, &backend, path, &trace))?;
+        }
+        if against.is_none()
+            && let Some((place, bad, of)) = trace.first_not_finite()
+        {
+            let what = format!(
+                "{place} is the first intermediate of which elements ({bad} of {of}) are NaN or infinite"
+            );
+            return Err(Error::NotFinite { what });
         }
     }
     let Some(against) = against else { return Ok(0) };
@@ -56,7 +96,8 @@ pub(super) fn run(
     found.fits(&ids)?;
     let (mut expected, made) = match &against {
         Against::Dump(source) => {
-            let dump = Dump::of(source.as_ref())?;
+            let dump = Dump::of(source.as_ref(), args.against.as_deref().unwrap_or_default())?;
+            dump.has_rows_for(ids.len())?;
             let made = dump.making().clone();
             (Side::Dump(Box::new(dump)), made)
         }
@@ -65,14 +106,22 @@ pub(super) fn run(
     };
     let allowance = args.tolerance.map_or_else(|| Allowance::between(&making, &made), Allowance::given);
     let mut found = Side::Run(Box::new(found));
-    let report = trace::compare(&mut found, &mut expected, &ids, allowance)?;
+    let compared = trace::compare(&mut found, &mut expected, &ids, allowance)?;
+    report(look, &backend);
+    let watched = match &against {
+        Against::Kernel(other) => {
+            report(look, other);
+            other.kernel.report()
+        }
+        _ => Vec::new(),
+    };
     let against = args.against.as_deref().unwrap_or_default();
     if args.run.list.wants_json() {
-        json::compute::compared(screen, &model, &backend, &ids, against, &made, &report);
+        json::compute::compared(screen, &model, &backend, &ids, against, &made, &watched, &compared);
     } else {
-        written(text::compute::compared(screen, &model, &backend, against, &made, &report, args.full))?;
+        written(text::compute::compared(screen, &model, &backend, against, &made, &compared, args.full))?;
     }
-    Ok(u8::from(!report.holds()))
+    Ok(u8::from(!compared.holds()))
 }
 
 fn against(registry: &Registry, args: &TraceArgs, text: &str) -> Result<Against> {
@@ -80,7 +129,7 @@ fn against(registry: &Registry, args: &TraceArgs, text: &str) -> Result<Against>
         let threads = args.run.kernels.threads.first().copied().unwrap_or(0);
         return Ok(Against::Kernel(Backend::new(registry, spec, Work::Exact, threads)?));
     }
-    let source = registry.open(Path::new(text))?;
+    let source = registry.open(Path::new(text)).map_err(|error| unreadable(text, error))?;
     if trace::is_dump(source.as_ref()) {
         return Ok(Against::Dump(source));
     }
@@ -88,16 +137,33 @@ fn against(registry: &Registry, args: &TraceArgs, text: &str) -> Result<Against>
     Ok(Against::Model(Box::new(runner::load(registry, Path::new(text), &none)?)))
 }
 
+/// What is held against is told by its own name: errors are headed with that of the model.
+fn unreadable(text: &str, error: Error) -> Error {
+    match error {
+        Error::Malformed { .. } => Error::Foreign {
+            file: text.to_owned(),
+            what: format!("neither a trace nor a model can be read from it:\n{error}"),
+            advice: "name a safetensors file that `scantling trace -o` wrote, or a model".to_owned(),
+        },
+        error => error,
+    }
+}
+
 /// The tokens: as given, or as the trace says; if both, they have to be the same.
 fn ids(args: &TraceArgs, model: &Model, against: Option<&Against>) -> Result<Vec<u32>> {
     let given = match &args.prompt {
         Some(text) => ids_of_text(model, text)?,
-        None => args.ids.clone(),
+        None => Ids::all(&args.ids),
     };
     let said = match against {
         Some(Against::Dump(source)) => trace::ids_in(source.as_ref()),
         _ => None,
     };
+    let said = said.transpose().map_err(|what| Error::Foreign {
+        file: args.against.clone().unwrap_or_default(),
+        what,
+        advice: "expected whole numbers with commas between; make the trace anew".to_owned(),
+    })?;
     match said {
         Some(said) if given.is_empty() || given == said => Ok(said),
         Some(_) => {
@@ -125,7 +191,7 @@ fn run_of<'m>(model: &'m Model, backend: &'m Backend, ids: &[u32]) -> Result<(Si
 
 fn write(
     registry: &Registry,
-    path: &Path,
+    mut file: NewFile,
     model: &Model,
     making: &Making,
     ids: &[u32],
@@ -138,7 +204,6 @@ fn write(
     let plan = plan(&metadata, &specs)?;
     let mut parts: Vec<_> = plan.offsets.iter().zip(trace.parts()).collect();
     parts.sort_by_key(|(offset, _)| **offset);
-    let mut file = NewFile::create(path)?;
     file.write(&plan.header)?;
     let mut at = plan.header.len() as u64;
     for (offset, (_, rows)) in parts {

@@ -45,6 +45,7 @@ pub fn fails(worst: Option<Severity>, fail_on: Option<Severity>) -> bool {
 /// The exit code of an error that stopped a command.
 pub fn code_of(error: &Error) -> u8 {
     match error {
+        Error::NotFinite { .. } => 1,
         Error::Usage(_) => 2,
         _ => 3,
     }

@@ -14,6 +14,11 @@ const MOST: f64 = 0.75;
 /// is no larger than some of what it is summed from.
 const GROWTH: f64 = 16.0;
 
+/// Half a step of 8-bit activations, as a share of their row's largest, and twice that: the step follows the largest,
+/// so that where a few are far larger than the rest (as in many trained models) it is coarse for all others, and the
+/// sums that these make are off by more of their own size.
+const ROUNDED: f64 = 2.0 / 254.0;
+
 /// What made a trace, as far as it decides how exact it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Making {
@@ -53,7 +58,7 @@ impl Allowance {
     }
 
     /// What two runs that are both right may differ by: [`EXACT`], and sixteen times half a step of the coarsest element
-    /// type that only one side has, and of 8-bit activations if either side rounds to them and the kernels differ.
+    /// type that only one side has, and sixteen times twice half a step of 8-bit activations if either side rounds to them and the kernels differ.
     pub fn between(a: &Making, b: &Making) -> Allowance {
         let mut share = EXACT;
         let mut why = Vec::new();
@@ -71,7 +76,7 @@ impl Allowance {
             why.push(format!("weights of {coarsest} on one side only"));
         }
         if (a.rounds || b.rounds) && a.kernel != b.kernel {
-            share += GROWTH / 254.0;
+            share += GROWTH * ROUNDED;
             why.push("8-bit activations".to_owned());
         }
         let why = if why.is_empty() { "the same weights in f32".to_owned() } else { why.join(", ") };
@@ -115,7 +120,8 @@ mod tests {
         let q2 = share(&made("avx2", false, &[DType::Q2_K]));
         assert!(EXACT < q8 && q8 < 0.05 && q8 < q4 && q4 < q2 && q2 <= MOST, "{q8} {q4} {q2}");
         let int8 = made("int8", true, &[DType::BF16]);
-        assert!(share(&int8) > 0.06);
+        // An element of a trained model was seen off by 0.082: outliers make its rows coarse.
+        assert!(0.12 < share(&int8) && share(&int8) < 0.13, "{}", share(&int8));
         assert_eq!(Allowance::between(&int8, &int8).share, EXACT);
     }
 }

@@ -43,6 +43,8 @@ pub struct Stats {
     pub first: Option<Difference>,
     /// The one that is off most.
     pub worst: Option<Difference>,
+    /// Elements that are NaN or infinite: of what is looked at, and of what it is held against.
+    pub not_finite: (usize, usize),
 }
 
 /// An intermediate that has another shape on either side.
@@ -51,9 +53,9 @@ pub struct Misfit {
     /// Which.
     pub place: Place,
     /// Tokens and width of what is looked at.
-    pub found: (usize, usize),
-    /// Tokens and width of what it is held against.
-    pub expected: (usize, usize),
+    pub found: Vec<usize>,
+    /// Shape of what it is held against: tokens and width, unless it is of another kind.
+    pub expected: Vec<usize>,
 }
 
 /// What came of holding a run against another.
@@ -69,6 +71,8 @@ pub struct Comparison {
     pub only_found: Vec<Place>,
     /// Those that only what it is held against has.
     pub only_expected: Vec<Place>,
+    /// Whether both sides were computed here, so that what only one has is a difference; a trace may have fewer.
+    pub computed: bool,
 }
 
 impl Comparison {
@@ -77,9 +81,34 @@ impl Comparison {
         self.stats.iter().find(|s| s.beyond > 0)
     }
 
-    /// Whether all is within what is allowed, and something was compared.
+    /// The first intermediate of the pass that is NaN or infinite somewhere, on whichever side: behind it no two runs
+    /// say anything of each other, however equal.
+    pub fn first_not_finite(&self) -> Option<&Stats> {
+        self.stats.iter().find(|s| s.not_finite != (0, 0))
+    }
+
+    /// Whether all is within what is allowed: compared up to the end, finite, and nothing left out that both sides
+    /// should have.
     pub fn holds(&self) -> bool {
-        self.first().is_none() && self.misfits.is_empty() && !self.stats.is_empty()
+        let whole = !self.computed || self.only_found.is_empty() && self.only_expected.is_empty();
+        let sound = self.first().is_none() && self.misfits.is_empty() && self.first_not_finite().is_none();
+        sound && whole && self.reaches_end()
+    }
+
+    /// Whether what all else leads to was compared: the logits, or what leaves the last layer. A fault anywhere shows
+    /// there at least.
+    pub fn reaches_end(&self) -> bool {
+        let all = self.stats.iter().map(|s| &s.place).chain(&self.only_found);
+        let last = all.filter_map(|place| place.layer).max();
+        self.stats.iter().any(|s| match s.place.layer {
+            None => s.place.name == "logits",
+            layer => layer == last && s.place.name == "output",
+        })
+    }
+
+    /// How many intermediates what is looked at has.
+    pub fn had(&self) -> usize {
+        self.stats.len() + self.misfits.len() + self.only_found.len()
     }
 
     /// How the error grows: what is of no layer, and the last intermediate of each layer that both have.
@@ -101,12 +130,13 @@ pub fn compare(
     allowance: Allowance,
 ) -> Result<Comparison> {
     let mut tally = Tally { allowed: allowance.share, ..Tally::default() };
+    let computed = matches!((&*found, &*expected), (Side::Run(_), Side::Run(_)));
     for (i, some) in ids.chunks(CHUNK).enumerate() {
         tally.add(i * CHUNK, &found.next(some)?, &expected.next(some)?);
     }
     let stats = tally.sums.into_iter().map(Sums::done).collect();
     let Tally { misfits, only_found, only_expected, .. } = tally;
-    Ok(Comparison { allowance, stats, misfits, only_found, only_expected })
+    Ok(Comparison { allowance, stats, misfits, only_found, only_expected, computed })
 }
 
 #[derive(Default)]
@@ -124,13 +154,20 @@ struct Tally {
 impl Tally {
     fn add(&mut self, start: usize, found: &Trace, expected: &Trace) {
         for (place, rows) in found.parts() {
+            if let Some((_, shape)) = expected.odd.iter().find(|(odd, _)| odd == place) {
+                if self.told.insert(place.clone()) {
+                    let found = vec![rows.rows(), rows.cols()];
+                    self.misfits.push(Misfit { place: place.clone(), found, expected: shape.clone() });
+                }
+                continue;
+            }
             let Some(other) = expected.get(place) else {
                 if self.told.insert(place.clone()) {
                     self.only_found.push(place.clone());
                 }
                 continue;
             };
-            let shapes = ((rows.rows(), rows.cols()), (other.rows(), other.cols()));
+            let shapes = (vec![rows.rows(), rows.cols()], vec![other.rows(), other.cols()]);
             if shapes.0 != shapes.1 {
                 if self.told.insert(place.clone()) {
                     self.misfits.push(Misfit { place: place.clone(), found: shapes.0, expected: shapes.1 });
@@ -171,6 +208,7 @@ impl Sums {
             beyond: 0,
             first: None,
             worst: None,
+            not_finite: (0, 0),
         };
         Sums { stats, squares: [0.0; 4] }
     }
@@ -182,6 +220,8 @@ impl Sums {
             let largest = sizes.fold(0.0, f64::max);
             for (element, (f, e)) in found.iter().zip(expected).enumerate() {
                 let off = distance(*f, *e);
+                stats.not_finite.0 += usize::from(!f.is_finite());
+                stats.not_finite.1 += usize::from(!e.is_finite());
                 let share = if off == 0.0 { 0.0 } else { off / largest };
                 let (f64s, e64) = (f64::from(*f), f64::from(*e));
                 self.squares[0] += off * off;
@@ -237,7 +277,7 @@ mod tests {
         let stats = tally.sums.into_iter().map(Sums::done).collect();
         let Tally { misfits, only_found, only_expected, .. } = tally;
         let allowance = Allowance::given(allowed);
-        Comparison { allowance, stats, misfits, only_found, only_expected }
+        Comparison { allowance, stats, misfits, only_found, only_expected, computed: false }
     }
 
     #[test]
@@ -276,5 +316,38 @@ mod tests {
         let other = trace(&[("x", &[0.0, 1.0], 2)]);
         assert_eq!(tallied(&found, &other, 0.5).misfits.len(), 1);
         assert!(!tallied(&found, &trace(&[]), 0.5).holds());
+    }
+
+    #[test]
+    fn numbers_that_are_none_on_both_sides_are_no_agreement() {
+        let both =
+            trace(&[("embedding", &[1.0, 2.0], 2), ("layers.0.output", &[f32::NAN, f32::INFINITY], 2)]);
+        let report = tallied(&both, &both, 0.5);
+        let first = report.first_not_finite().unwrap();
+        assert_eq!((first.place.to_string().as_str(), first.not_finite), ("layers.0.output", (2, 2)));
+        assert!(report.first().is_none() && !report.holds());
+    }
+
+    #[test]
+    fn what_does_not_reach_the_end_does_not_hold() {
+        let row: &[f32] = &[1.0, 2.0];
+        let whole = trace(&[
+            ("embedding", row, 2),
+            ("layers.0.output", row, 2),
+            ("layers.1.output", row, 2),
+            ("logits", row, 2),
+        ]);
+        let without_logits = trace(&[("embedding", row, 2), ("layers.1.output", row, 2)]);
+        let beginning = trace(&[("embedding", row, 2), ("layers.0.output", row, 2)]);
+        let report = tallied(&whole, &without_logits, 0.0);
+        assert_eq!((report.holds(), report.had(), report.stats.len()), (true, 4, 2));
+        assert!(!tallied(&whole, &beginning, 0.0).holds());
+        let runs = Comparison { computed: true, ..report };
+        assert!(!runs.holds(), "of two runs both have all");
+        let mut flat = trace(&[("embedding", row, 2), ("layers.1.output", row, 2)]);
+        flat.odd.push((Place::parse("logits").unwrap(), vec![2]));
+        let report = tallied(&whole, &flat, 0.0);
+        assert_eq!((&report.misfits[0].found, &report.misfits[0].expected), (&vec![1, 2], &vec![2]));
+        assert!(!report.holds());
     }
 }

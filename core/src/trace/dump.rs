@@ -21,10 +21,21 @@ pub fn is_dump(source: &dyn WeightSource) -> bool {
     MARKS.iter().any(|name| source.tensors().get(name).is_some())
 }
 
-/// The tokens that a dump is of, if it says.
-pub fn ids_in(source: &dyn WeightSource) -> Option<Vec<u32>> {
+/// The tokens that a dump is of, if it says; or why what it says is none.
+pub fn ids_in(source: &dyn WeightSource) -> Option<Result<Vec<u32>, String>> {
     let text = source.metadata().text(IDS)?;
-    text.split([',', ' ']).filter(|id| !id.is_empty()).map(|id| id.parse().ok()).collect()
+    let words = text.split([',', ' ']).filter(|id| !id.is_empty()).enumerate();
+    let id = |(i, word): (usize, &str)| {
+        let start: String = word.chars().take(24).collect();
+        word.parse()
+            .map_err(|_| format!("its metadata \"{IDS}\" is no list of ids: number {i} of it is {start:?}"))
+    };
+    Some(words.map(id).collect())
+}
+
+/// The family of the model that a dump is of, if it says.
+pub fn family_in(source: &dyn WeightSource) -> Option<&str> {
+    source.metadata().text("family").filter(|family| !family.is_empty())
 }
 
 /// Metadata and tensors of the file that holds a trace.
@@ -56,7 +67,10 @@ pub fn layout(model: &Model, making: &Making, ids: &[u32], trace: &Trace) -> (Me
 
 /// A dump that is read some tokens at a time.
 pub struct Dump<'a> {
+    file: String,
     parts: Vec<Stored<'a>>,
+    /// What has the name of an intermediate, but no rows of tokens.
+    odd: Vec<(Place, Vec<usize>)>,
     making: Making,
     seen: usize,
 }
@@ -71,10 +85,14 @@ struct Stored<'a> {
 
 impl<'a> Dump<'a> {
     /// Whatever of a file has the name of a place and can be widened to f32; leading axes of 1 are left away.
-    pub fn of(source: &'a dyn WeightSource) -> Result<Dump<'a>> {
-        let mut parts = Vec::new();
+    /// `file` is what errors call it.
+    pub fn of(source: &'a dyn WeightSource, file: &str) -> Result<Dump<'a>> {
+        let (mut parts, mut odd) = (Vec::new(), Vec::new());
         for info in source.tensors().tensors() {
-            let Some((place, dtype, rows, cols)) = shaped(info) else { continue };
+            let Some((place, dtype, rows, cols)) = shaped(info) else {
+                odd.extend(Place::parse(&info.name).map(|place| (place, info.shape.clone())));
+                continue;
+            };
             parts.push(Stored { place, dtype, rows, cols, data: source.bytes(info)? });
         }
         let said = source.metadata();
@@ -86,9 +104,14 @@ impl<'a> Dump<'a> {
             types: types.filter_map(known).collect(),
         };
         if parts.is_empty() {
-            return Err(Error::Usage("there is no intermediate in it that could be compared".to_owned()));
+            return Err(Error::Foreign {
+                file: file.to_owned(),
+                what: "there is no intermediate in it that could be compared".to_owned(),
+                advice: "expected tensors [tokens, width] of F32, F16 or BF16, named as docs/trace.md tells"
+                    .to_owned(),
+            });
         }
-        Ok(Dump { parts, making, seen: 0 })
+        Ok(Dump { file: file.to_owned(), parts, odd, making, seen: 0 })
     }
 
     /// What made it.
@@ -96,22 +119,37 @@ impl<'a> Dump<'a> {
         &self.making
     }
 
-    /// The most tokens that any of its parts has rows for.
-    pub fn tokens(&self) -> usize {
-        self.parts.iter().map(|part| part.rows).max().unwrap_or(0)
+    /// Refuses one that has not a row for each of so many tokens: what it is of would be unknown.
+    pub fn has_rows_for(&self, tokens: usize) -> Result<()> {
+        let of_a_pass =
+            |part: &&Stored<'_>| part.place.layer.is_some() || MARKS.contains(&part.place.name.as_str());
+        let Some(part) = self.parts.iter().filter(of_a_pass).find(|part| part.rows != tokens) else {
+            return Ok(());
+        };
+        Err(Error::Foreign {
+            file: self.file.clone(),
+            what: format!(
+                "{} has {} rows, where one is expected for each of {tokens} ids",
+                part.place, part.rows
+            ),
+            advice: "make the trace anew, with the ids it is of".to_owned(),
+        })
     }
 
     /// The rows of the next tokens.
     pub(super) fn next(&mut self, tokens: usize) -> Result<Trace> {
-        let mut trace = Trace::default();
+        let mut trace = Trace { odd: self.odd.clone(), ..Trace::default() };
         let range = self.seen..self.seen + tokens;
         for part in &self.parts {
             let (from, to) = (range.start.min(part.rows), range.end.min(part.rows));
             let row_bytes = part.data.len() / part.rows.max(1);
             let raw = &part.data[from * row_bytes..to * row_bytes];
             let mut values = vec![0.0; (to - from) * part.cols];
-            quant::decode(part.dtype, raw, &mut values)
-                .map_err(|e| Error::Usage(format!("{}: {e}", part.place)))?;
+            quant::decode(part.dtype, raw, &mut values).map_err(|e| Error::Foreign {
+                file: self.file.clone(),
+                what: format!("{} cannot be read: {e}", part.place),
+                advice: "make the trace anew".to_owned(),
+            })?;
             trace.push(part.place.clone(), &values, part.cols);
         }
         self.seen = range.end;

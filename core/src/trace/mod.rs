@@ -9,7 +9,7 @@ mod dump;
 
 pub use allowance::{Allowance, EXACT, Making};
 pub use compare::{Comparison, Difference, Misfit, Stats, compare};
-pub use dump::{Dump, ids_in, is_dump, layout};
+pub use dump::{Dump, family_in, ids_in, is_dump, layout};
 
 use crate::architecture::Decoder;
 use crate::error::{Error, Result};
@@ -60,6 +60,8 @@ impl fmt::Display for Place {
 pub struct Trace {
     parts: Vec<(Place, Part)>,
     at: HashMap<Place, usize>,
+    /// Those that a file has in a shape that is not rows of tokens.
+    odd: Vec<(Place, Vec<usize>)>,
 }
 
 #[derive(Debug)]
@@ -79,6 +81,14 @@ impl Trace {
     pub fn get(&self, place: &Place) -> Option<Rows<'_>> {
         let (_, part) = self.parts.get(*self.at.get(place)?)?;
         Some(Rows::new(&part.data, part.rows, part.cols))
+    }
+
+    /// The first of them that is NaN or infinite somewhere: how many elements are, and of how many.
+    pub fn first_not_finite(&self) -> Option<(&Place, usize, usize)> {
+        let counted = self.parts.iter().map(|(place, part)| {
+            (place, part.data.iter().filter(|x| !x.is_finite()).count(), part.data.len())
+        });
+        counted.into_iter().find(|(_, bad, _)| *bad > 0)
     }
 
     /// Adds rows to one of them.

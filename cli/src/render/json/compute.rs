@@ -8,6 +8,7 @@ use scantling_core::dtype::DType;
 use scantling_core::logits::Position;
 use scantling_core::model::Model;
 use scantling_core::perplexity::{Foretold, Mean, Scored};
+use scantling_core::tokenizer::Tokenizer;
 use scantling_core::trace::{Comparison, Difference, Making, Misfit, Place, Stats, Trace};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -19,6 +20,7 @@ fn ran(model: &Model, backend: &Backend) -> Value {
         "kernel": backend.name,
         "threads": backend.threads,
         "rounds_activations": backend.rounds_activations,
+        "report": backend.kernel.report(),
     })
 }
 
@@ -30,17 +32,22 @@ pub fn logits(
     vocabulary: usize,
     ids: &[u32],
     positions: &[Position],
+    tokenizer: Option<&Tokenizer>,
 ) {
+    let piece = |id: u32| tokenizer.and_then(|t| t.piece(id));
     let mut out = begin(screen);
     out.put("run", &ran(model, backend));
     out.put("ids", &json!(ids));
     out.put("vocabulary", &json!(vocabulary));
     let position = |p: &Position| {
         let top = p.top.iter();
-        let top = top.map(|c| json!({"id": c.id, "logit": c.logit, "probability": c.probability}));
+        let top = top.map(
+            |c| json!({"id": c.id, "piece": piece(c.id), "logit": c.logit, "probability": c.probability}),
+        );
         json!({
             "position": p.position,
             "id": p.id,
+            "piece": piece(p.id),
             "logsumexp": p.logsumexp,
             "top": top.collect::<Vec<_>>(),
         })
@@ -75,6 +82,7 @@ pub fn compared(
     ids: &[u32],
     against: &str,
     made: &Making,
+    watched: &[String],
     report: &Comparison,
 ) {
     let mut out = begin(screen);
@@ -86,17 +94,19 @@ pub fn compared(
         "kernel": made.kernel,
         "rounds_activations": made.rounds,
         "types": types,
+        "report": watched,
     });
     out.put("against", &made);
     out.put("tolerance", &json!({"share": report.allowance.share, "why": report.allowance.why}));
     out.put("within", &json!(report.holds()));
     out.put("first", &report.first().map_or(Value::Null, stats));
+    out.put("first_not_finite", &report.first_not_finite().map_or(Value::Null, stats));
     out.put_all("intermediates", report.stats.iter().map(stats));
     let misfit = |m: &Misfit| {
         json!({
             "name": m.place.to_string(),
-            "found": [m.found.0, m.found.1],
-            "expected": [m.expected.0, m.expected.1],
+            "found": m.found,
+            "expected": m.expected,
         })
     };
     out.put_all("misfits", report.misfits.iter().map(misfit));
@@ -119,6 +129,7 @@ fn stats(stats: &Stats) -> Value {
         "beyond": stats.beyond,
         "first": stats.first.map(difference),
         "worst": stats.worst.map(difference),
+        "not_finite": {"found": stats.not_finite.0, "expected": stats.not_finite.1},
     })
 }
 

@@ -75,6 +75,7 @@ fn begun<'s, 'a>(
     out.put("kernel", &json!(backend.name));
     out.put("threads", &json!(backend.threads));
     out.put("kv_type", &json!(kv.dtype().name()));
+    out.put("report", &json!(backend.kernel.report()));
     out
 }
 

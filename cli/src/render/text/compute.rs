@@ -8,6 +8,7 @@ use crate::terminal::{Screen, escape};
 use scantling_core::logits::Position;
 use scantling_core::model::Model;
 use scantling_core::perplexity::{Mean, Scored};
+use scantling_core::tokenizer::Tokenizer;
 use scantling_core::trace::{Comparison, Difference, Making, Place, Stats, Trace};
 use std::fmt::{self, Write};
 use std::path::Path;
@@ -34,25 +35,35 @@ pub fn logits(
     backend: &Backend,
     vocabulary: usize,
     positions: &[Position],
+    tokenizer: Option<&Tokenizer>,
 ) -> fmt::Result {
+    let piece = |id: u32| tokenizer.and_then(|t| t.piece(id)).map(|piece| escape(&piece).into_owned());
     ran(screen, model, backend)?;
     for position in positions {
         writeln!(screen)?;
         strong(screen, &format!("after token {}", position.position))?;
+        write!(screen, "   id {}", position.id)?;
+        piece(position.id).map_or(Ok(()), |piece| write!(screen, " \"{piece}\""))?;
+        if !position.logsumexp.is_finite() {
+            writeln!(screen, "; no probabilities: its logits are not finite")?;
+            continue;
+        }
         writeln!(
             screen,
-            "   id {}; logsumexp {:.6} over {} tokens",
-            position.id,
+            "; logsumexp {:.6} over {} tokens",
             position.logsumexp,
             thousands(vocabulary as u64)
         )?;
-        let mut table = Table::new(&[">RANK", ">ID", ">LOGIT", ">PROBABILITY"]);
+        let heads = [">RANK", ">ID", ">LOGIT", ">PROBABILITY", "PIECE"];
+        let shown = if tokenizer.is_some() { heads.len() } else { heads.len() - 1 };
+        let mut table = Table::new(&heads[..shown]);
         for (rank, candidate) in position.top.iter().enumerate() {
             table.row([
                 (rank + 1).to_string(),
                 candidate.id.to_string(),
                 format!("{:.6}", candidate.logit),
                 share(candidate.probability),
+                piece(candidate.id).unwrap_or_default(),
             ]);
         }
         table.write(screen, 2)?;
@@ -98,35 +109,53 @@ pub fn compared(
     let allowance = &report.allowance;
     writeln!(screen, "tolerance {:.3e} of the largest entry of a row ({})", allowance.share, allowance.why)?;
     writeln!(screen)?;
-    verdict(screen, report)?;
+    verdict(screen, against, report)?;
     writeln!(screen)?;
     let shown: Vec<&Stats> = if full { report.stats.iter().collect() } else { report.growth() };
     growth(&shown).write(screen, 0)?;
     for misfit in &report.misfits {
-        let (found, expected) = (misfit.found, misfit.expected);
-        writeln!(
-            screen,
-            "{}: shape [{}, {}] here, [{}, {}] there",
-            escape(&misfit.place.to_string()),
-            found.0,
-            found.1,
-            expected.0,
-            expected.1
-        )?;
+        let (found, expected) = (&misfit.found, &misfit.expected);
+        let place = misfit.place.to_string();
+        writeln!(screen, "{}: shape {found:?} here, {expected:?} there", escape(&place))?;
     }
-    only(screen, "only here", &report.only_found)?;
-    only(screen, "only there", &report.only_expected)
+    Ok(())
 }
 
-fn verdict(screen: &mut Screen<'_>, report: &Comparison) -> fmt::Result {
-    let Some(first) = report.first() else {
-        let text = match (report.stats.is_empty(), report.misfits.is_empty()) {
-            (true, _) => "nothing was compared: no name is on both sides".to_owned(),
-            (false, false) => "some intermediates have another shape on either side".to_owned(),
-            (false, true) => format!("all {} are within it", plural(report.stats.len(), "intermediate")),
-        };
-        return writeln!(screen, "{text}");
+fn verdict(screen: &mut Screen<'_>, against: &str, report: &Comparison) -> fmt::Result {
+    let count = report.stats.len();
+    let held = report.first().is_none() && report.first_not_finite().is_none();
+    let mut line = match (count, count == report.had()) {
+        (0, _) => "nothing was compared: no name is on both sides".to_owned(),
+        (_, true) if held => format!("all {} are within it", plural(count, "intermediate")),
+        (_, true) => format!("compared all {}", plural(count, "intermediate")),
+        (_, false) => {
+            let within = if held { ", which are within it" } else { "" };
+            format!("compared {count} of {}{within}", plural(report.had(), "intermediate"))
+        }
     };
+    let misfits: Vec<&Place> = report.misfits.iter().map(|misfit| &misfit.place).collect();
+    line.push_str(&named("of another shape", &misfits));
+    line.push_str(&named(
+        &format!("not in {}", escape(against)),
+        &report.only_found.iter().collect::<Vec<_>>(),
+    ));
+    line.push_str(&named(
+        &format!("only in {}", escape(against)),
+        &report.only_expected.iter().collect::<Vec<_>>(),
+    ));
+    if count > 0 && !report.reaches_end() {
+        line.push_str("; neither the logits nor what leaves the last layer could be compared, so that nothing is said of the whole");
+    }
+    hanging(screen, &line, 0, 2)?;
+    if let Some(first) = report.first_not_finite() {
+        write!(screen, "first that is not finite: ")?;
+        strong(screen, &escape(&first.place.to_string()))?;
+        let of = thousands((first.rows * first.cols) as u64);
+        let [here, there] = [first.not_finite.0, first.not_finite.1].map(|n| thousands(n as u64));
+        writeln!(screen, "   {here} of {of} elements are NaN or infinite here, {there} there")?;
+        writeln!(screen, "  see whether the weights hold such numbers: scantling check --data MODEL")?;
+    }
+    let Some(first) = report.first() else { return Ok(()) };
     write!(screen, "first beyond it: ")?;
     strong(screen, &escape(&first.place.to_string()))?;
     let of = first.rows * first.cols;
@@ -164,15 +193,16 @@ fn growth(stats: &[&Stats]) -> Table {
     table
 }
 
-fn only(screen: &mut Screen<'_>, where_: &str, places: &[Place]) -> fmt::Result {
+/// "; not in FILE: logits", or nothing.
+fn named(what: &str, places: &[&Place]) -> String {
     const SHOWN: usize = 12;
     if places.is_empty() {
-        return Ok(());
+        return String::new();
     }
     let names: Vec<String> = places.iter().take(SHOWN).map(|p| escape(&p.to_string()).into_owned()).collect();
     let more = places.len().saturating_sub(SHOWN);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    hanging(screen, &format!("{where_}: {}{more}", names.join(", ")), 0, 2)
+    format!("; {what}: {}{more}", names.join(", "))
 }
 
 /// How well a text was foretold.

@@ -14,6 +14,10 @@ pub fn error(screen: &mut Screen<'_>, path: &str, error: &Error, full: bool) -> 
             writeln!(screen, ": {}: no tensor list can be made", escape(path))?;
             findings::list(screen, findings.iter(), full)
         }
+        Error::Unfit { file, what, findings } => {
+            writeln!(screen, ": {}: {}", escape(file), escape(what))?;
+            findings::list(screen, findings.iter(), full)
+        }
         other => {
             write!(screen, ": ")?;
             for line in other.to_string().split('\n') {

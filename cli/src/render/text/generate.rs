@@ -2,13 +2,18 @@
 
 use crate::backend::Backend;
 use crate::render::words::{bytes, plural};
-use crate::terminal::{Screen, is_control};
+use crate::terminal::{Look, Screen, is_control};
 use scantling_core::generate::{Ending, Written};
 use scantling_core::model::Model;
+use std::borrow::Cow;
 use std::fmt::{self, Write};
 
-/// Text of a model as it may go to a terminal: line ends and tabs as they are, other control characters not at all.
-pub fn shown(text: &str) -> String {
+/// Text of a model as it may go where it goes. To a terminal: line ends and tabs as they are, other control characters
+/// not at all. Anywhere else as it is: whoever reads a file or a pipe wants the text.
+pub fn shown(text: &str, look: Look) -> Cow<'_, str> {
+    if !look.terminal {
+        return Cow::Borrowed(text);
+    }
     text.chars().filter(|c| matches!(c, '\n' | '\t') || !is_control(*c)).collect()
 }
 

@@ -18,6 +18,7 @@ pub mod tokens;
 mod verdict;
 
 pub use errors::{error, warning};
+pub use runs::report;
 
 use super::listing::Listing;
 use super::{Outcome, fails, words};

@@ -37,9 +37,14 @@ pub fn bench(screen: &mut Screen<'_>, model: &Model, prepared: &Prepared, all: &
     table.write(screen, 0)?;
     for measured in all.iter().filter(|m| !m.report.is_empty()) {
         writeln!(screen)?;
-        strong(screen, &measured.kernel)?;
-        writeln!(screen)?;
-        measured.report.iter().try_for_each(|line| writeln!(screen, "  {line}"))?;
+        report(screen, &measured.kernel, &measured.report)?;
     }
     Ok(())
+}
+
+/// What a kernel that watches another has seen.
+pub fn report(screen: &mut Screen<'_>, kernel: &str, lines: &[String]) -> fmt::Result {
+    strong(screen, kernel)?;
+    writeln!(screen)?;
+    lines.iter().try_for_each(|line| writeln!(screen, "  {line}"))
 }

@@ -37,8 +37,13 @@ pub fn ids(screen: &mut Screen<'_>, tokens: &[Token]) -> fmt::Result {
     writeln!(screen, "{}", ids.join(" "))
 }
 
-/// A text out of ids. Its lines stay lines; whatever else a terminal would obey is escaped.
+/// A text out of ids. On a terminal its lines stay lines, and whatever else it would obey is escaped; anywhere else it is
+/// the text, byte for byte.
 pub fn text(screen: &mut Screen<'_>, text: &str) -> fmt::Result {
+    if !screen.look().terminal && !screen.look().ascii {
+        screen.send(text.as_bytes());
+        return Ok(());
+    }
     for line in text.split('\n') {
         writeln!(screen, "{}", escape(line))?;
     }
