@@ -38,6 +38,10 @@ keys! {
     INTERMEDIATE_SIZE: ["intermediate_size"] | "feed_forward_length", "I" "FFN inner width";
     /// The first layer whose attention has a window.
     MAX_WINDOW_LAYERS: ["max_window_layers"] | "", "" "layers without a window";
+    /// Kind of each layer's attention; where it is said, it decides which layers have a window.
+    LAYER_TYPES: ["layer_types"] | "", "" "attention of each layer";
+    /// Part of a head that is rotated.
+    PARTIAL_ROTARY: ["rope_parameters.partial_rotary_factor", "rope_scaling.partial_rotary_factor", "partial_rotary_factor"] | "", "" "rotated part of a head";
     /// Longest sequence the model was made for.
     CONTEXT: ["max_position_embeddings"] | "context_length", "" "longest sequence";
     /// Epsilon inside the root of every RMS norm.
@@ -140,6 +144,15 @@ pub fn attention(config: &Config, hidden: &Axis, unsaid: HeadDim) -> Attention {
             config.require(width.is_none_or(|w| w == head_dim.len), &[key, &HEAD_DIM], what);
         }
     }
+    // Asked for only where it stands: the families rotate the whole head and do not know the key, other readers may
+    // heed it.
+    if config.has(&PARTIAL_ROTARY) && config.number(&PARTIAL_ROTARY, Bound::Positive) != 1.0 {
+        config.unsupported(
+            &PARTIAL_ROTARY,
+            "this family rotates the whole of a head",
+            "remove it, or set it to 1",
+        );
+    }
     let (q, kv) = (&heads * &head_dim, &kv_heads * &head_dim);
     config.note(&HEADS, format!("q width = {}·{} = {}", heads.len, head_dim.len, q.len));
     let group = heads.len.checked_div(kv_heads.len).unwrap_or(0);
@@ -177,17 +190,35 @@ pub fn common(config: &Config) -> f32 {
     eps as f32
 }
 
-/// The window of each layer's attention in the Qwen families: none unless it is switched on, and then only from a
-/// layer on. GGUF files do not keep it.
+/// The window of each layer's attention in the Qwen families: none unless it is switched on, and then on the layers
+/// that `layer_types` says; where the config has no such list, from a layer on. GGUF files do not keep it.
 pub fn late_windows(config: &Config, layers: usize) -> Vec<Option<usize>> {
-    if !config.flag_or(&USE_SLIDING_WINDOW, false) {
-        return vec![None; layers];
+    let kinds = [("full_attention", false), ("sliding_attention", true)];
+    let sliding = config.words_by_layer(&LAYER_TYPES, layers, &LAYERS, &kinds);
+    let window = if config.flag_or(&USE_SLIDING_WINDOW, false) {
+        let null = matches!(config.value("sliding_window"), Some(Value::Null));
+        let said = config.limit(&SLIDING_WINDOW);
+        (!null).then(|| said.unwrap_or_else(|| config.whole_or(&SLIDING_WINDOW, 4096)))
+    } else {
+        None
+    };
+    let Some(sliding) = sliding else {
+        if window.is_none() {
+            return vec![None; layers];
+        }
+        let first = config.whole_or(&MAX_WINDOW_LAYERS, 28);
+        return (0..layers).map(|layer| window.filter(|_| layer >= first)).collect();
+    };
+    let with = sliding.iter().filter(|&&sliding| sliding).count();
+    config.require(
+        window.is_some() || with == 0,
+        &[&LAYER_TYPES, &USE_SLIDING_WINDOW, &SLIDING_WINDOW],
+        "layer_types has layers of sliding_attention, which need use_sliding_window to be true and a sliding_window",
+    );
+    if window.is_some() {
+        config.note(&SLIDING_WINDOW, format!("on {with} of {layers} layers, as layer_types says"));
     }
-    let null = matches!(config.value("sliding_window"), Some(Value::Null));
-    let said = config.limit(&SLIDING_WINDOW);
-    let window = (!null).then(|| said.unwrap_or_else(|| config.whole_or(&SLIDING_WINDOW, 4096)));
-    let first = config.whole_or(&MAX_WINDOW_LAYERS, 28);
-    (0..layers).map(|layer| window.filter(|_| layer >= first)).collect()
+    sliding.into_iter().map(|sliding| window.filter(|_| sliding)).collect()
 }
 
 /// Whether a bias is there: a Hugging Face config says so, in GGUF its presence in the first layer does.
@@ -207,5 +238,88 @@ pub fn tie_head(config: &Config, table: &mut TensorTable, head: TensorId, embedd
             table.hint(head, "tie_word_embeddings is false; if the head is the embedding, set it to true")
         }
         Dialect::Gguf => table.tie(head, embedding, false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(text: &str) -> Config {
+        Config::from_json("config.json", text.as_bytes()).unwrap()
+    }
+
+    fn windows(text: &str) -> Result<Vec<Option<usize>>, String> {
+        let config = config(text);
+        let windows = late_windows(&config, 3);
+        config.settle().map(|()| windows).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn the_list_of_layers_decides_which_have_a_window() {
+        let used = "\"use_sliding_window\": true, \"sliding_window\": 8, \"max_window_layers\": 2";
+        let said = |types: &str| windows(&format!("{{{used}, \"layer_types\": {types}}}"));
+        assert_eq!(windows(&format!("{{{used}}}")).unwrap(), [None, None, Some(8)]);
+        let mixed = "[\"sliding_attention\", \"full_attention\", \"full_attention\"]";
+        assert_eq!(said(mixed).unwrap(), [Some(8), None, None]);
+        assert_eq!(said("null").unwrap(), [None, None, Some(8)]);
+        let told = [
+            ("[\"full_attention\"]", "layer_types has 1 elements, but num_hidden_layers is 3"),
+            ("[\"full_attention\", \"full_attention\", \"linear\"]", "layer_types, layer 2, is \"linear\""),
+            ("[\"full_attention\", 7, \"linear\"]", "layer_types, layer 1, is 7"),
+            ("\"full_attention\"", "layer_types must be a list"),
+        ];
+        for (types, words) in told {
+            let error = said(types).unwrap_err();
+            assert!(error.contains(words), "{error}");
+        }
+        for off in [
+            "\"use_sliding_window\": false, \"sliding_window\": 8",
+            "\"use_sliding_window\": true, \"sliding_window\": null",
+        ] {
+            let error = windows(&format!("{{{off}, \"layer_types\": {mixed}}}")).unwrap_err();
+            assert!(error.contains("need use_sliding_window to be true and a sliding_window"), "{error}");
+            let full = mixed.replace("sliding_attention", "full_attention");
+            assert_eq!(windows(&format!("{{{off}, \"layer_types\": {full}}}")).unwrap(), [None; 3]);
+        }
+    }
+
+    #[test]
+    fn a_head_that_is_rotated_in_part_is_refused() {
+        for (said, fine) in [
+            ("\"partial_rotary_factor\": 0.5", false),
+            ("\"rope_parameters\": {\"partial_rotary_factor\": 0.5}", false),
+            ("\"partial_rotary_factor\": 1.0", true),
+            ("\"partial_rotary_factor\": null", true),
+        ] {
+            let config = config(&format!("{{\"num_attention_heads\": 2, {said}}}"));
+            let hidden = Axis::new(8, "hidden_size");
+            attention(&config, &hidden, HeadDim::Shared);
+            let told = config.findings().iter().any(|f| f.message.contains("rotates the whole of a head"));
+            assert_eq!(told, !fine, "{said}: {:?}", config.findings());
+        }
+    }
+
+    #[test]
+    fn numbers_that_f32_cannot_hold_are_told_with_its_range() {
+        for theta in ["1e300", "1e-300"] {
+            let config = config(&format!("{{\"rope_theta\": {theta}}}"));
+            config.number(&ROPE_THETA, Bound::Positive);
+            let message = config.findings().pop().unwrap().message;
+            assert!(message.contains("from 1e-45 to 3.4e38, the range of f32, and is 1e"), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_missing_key_is_named_as_the_config_would_spell_it() {
+        for (said, named) in [
+            ("\"rope_parameters\": {\"rope_type\": \"linear\"}", "rope_parameters.factor is missing"),
+            ("\"rope_scaling\": {\"type\": \"linear\"}", "rope_scaling.factor is missing"),
+            ("\"hidden_size\": 1", "rope_scaling.factor is missing"),
+        ] {
+            let config = config(&format!("{{{said}}}"));
+            config.number(&ROPE_FACTOR, Bound::Positive);
+            assert_eq!(config.findings().pop().unwrap().message, named);
+        }
     }
 }

@@ -13,6 +13,9 @@ pub const SPREADER: &str = "rayon";
 /// Words that stand for the best kernel of a sort.
 const WORDS: [&str; 3] = ["auto", "exact", "fast"];
 
+/// Wrappers around one leaf: each calls the next, so a long chain of them would run out of stack.
+const MOST_WRAPPERS: usize = 8;
+
 /// How a leaf is made.
 type MakeLeaf = fn(&Options) -> std::result::Result<Box<dyn Kernel>, String>;
 
@@ -147,6 +150,13 @@ impl Registry {
 
     /// Whether the names of a specification can stand together.
     fn fit(&self, spec: &str, wrappers: &[&str], last: &str) -> Result<()> {
+        if wrappers.len() > MOST_WRAPPERS {
+            let begin: String = spec.chars().take(40).collect();
+            let count = wrappers.len();
+            return Err(Error::Usage(format!(
+                "\"{begin}…\": {count} wrappers stand there, and {MOST_WRAPPERS} are the most: name each once"
+            )));
+        }
         let wrong = |why: String| Err(Error::Usage(format!("\"{spec}\": {why}")));
         if last.is_empty() && !wrappers.is_empty() {
             let wrapper = spec.trim_end_matches('+');
@@ -162,12 +172,19 @@ impl Registry {
                 "{word} is a whole kernel and can only stand last: write {last} or {word} alone"
             ));
         }
-        if wrappers.iter().filter(|name| **name == SPREADER).count() > 1 {
-            let rest = wrappers.iter().filter(|name| **name != SPREADER).chain([&last]);
-            let rest = rest.copied().collect::<Vec<_>>().join("+");
-            return wrong(format!(
-                "{SPREADER} stands there twice and would start threads within threads: write {SPREADER}+{rest}"
-            ));
+        let mut once: Vec<&str> = Vec::new();
+        for name in wrappers {
+            if !once.contains(name) {
+                once.push(name);
+            }
+        }
+        if let Some(twice) = once.iter().find(|name| wrappers.iter().filter(|w| w == name).count() > 1) {
+            let why = match *twice {
+                SPREADER => " and would start threads within threads",
+                _ => "",
+            };
+            let rest = once.iter().chain([&last]).copied().collect::<Vec<_>>().join("+");
+            return wrong(format!("{twice} stands there twice{why}: write {rest}"));
         }
         Ok(())
     }
@@ -360,6 +377,7 @@ mod tests {
             ("rayon++low", "a name is missing beside a +"),
             ("auto+low", "auto is a whole kernel and can only stand last: write low or auto alone"),
             ("rayon+watch+rayon+low", "write rayon+watch+low"),
+            ("watch+watch+low", "watch stands there twice: write watch+low"),
             ("rayon+rayon+auto", "write rayon+auto"),
             ("low+high", "low in \"low+high\" is no wrapper"),
             ("rayon", "write rayon+LEAF"),
@@ -368,6 +386,13 @@ mod tests {
         for (spec, told) in cases {
             assert!(name(spec).contains(told), "{spec}: {}", name(spec));
         }
+    }
+
+    #[test]
+    fn a_long_chain_of_wrappers_is_refused_in_a_short_message() {
+        let told = name(&("watch+".repeat(18_000) + "low"));
+        assert!(told.contains("18000 wrappers stand there, and 8 are the most"), "{told}");
+        assert!(told.len() < 200, "{told}");
     }
 
     #[test]

@@ -161,10 +161,26 @@ impl Config {
     /// The key's name as this file spells it; for messages and display.
     pub fn name_of(&self, key: &Key) -> String {
         match self.dialect {
-            Dialect::Hf => key.hf.last().copied().unwrap_or_default().to_owned(),
+            Dialect::Hf => {
+                // An object that is there is where the file would have it.
+                let placed = key.hf.iter().find(|name| self.has_parent(name));
+                placed.or(key.hf.last()).copied().unwrap_or_default().to_owned()
+            }
             Dialect::Gguf if key.gguf.is_empty() => String::new(),
             Dialect::Gguf => self.gguf_name(key.gguf),
         }
+    }
+
+    /// Whether the object that a dotted name leads into has any member.
+    fn has_parent(&self, name: &str) -> bool {
+        let Some((parent, _)) = name.rsplit_once('.') else { return false };
+        self.scopes.iter().any(|scope| {
+            let within = |key: &str| {
+                let rest = key.strip_prefix(scope.as_str()).and_then(|rest| rest.strip_prefix(parent));
+                rest.is_some_and(|rest| rest.starts_with('.'))
+            };
+            self.entries.entries().iter().any(|entry| within(&entry.key))
+        })
     }
 
     fn gguf_name(&self, name: &str) -> String {
@@ -412,7 +428,12 @@ impl Config {
                 Some(x)
             }
             None => {
+                // A fault of the number, or only of what it is kept in.
+                let held =
+                    number(&value).is_some_and(|x| x.is_finite() && (bound == Bound::Finite || x > 0.0));
                 let wanted = match bound {
+                    Bound::Finite if held => "a number from -3.4e38 to 3.4e38, the range of f32",
+                    Bound::Positive if held => "a number from 1e-45 to 3.4e38, the range of f32",
                     Bound::Finite => "a finite number",
                     Bound::Positive => "a positive, finite number",
                 };
@@ -468,6 +489,46 @@ impl Config {
                 None
             }
         }
+    }
+
+    /// One of several words for each layer, if they are said. `known` pairs each accepted word with its meaning. It
+    /// leaves no fact: what follows from the words is told where it is used.
+    pub fn words_by_layer<T: Copy>(
+        &self,
+        key: &'static Key,
+        layers: usize,
+        count: &'static Key,
+        known: &[(&'static str, T)],
+    ) -> Option<Vec<T>> {
+        let (name, value) = self.look_up(key)?;
+        let Value::List(list) = &value else {
+            self.bad(key, &name, "a list of one word for each layer", &value);
+            return None;
+        };
+        if list.len() != layers as u64 {
+            let message =
+                format!("{name} has {} elements, but {} is {layers}", list.len(), self.name_of(count));
+            self.require(false, &[key, count], &message);
+            return None;
+        }
+        let words: Vec<&str> = known.iter().map(|(word, _)| *word).collect();
+        let mut kinds = Vec::new();
+        for (layer, value) in value.first_items(layers).unwrap_or_default().into_iter().enumerate() {
+            let kind = known.iter().find(|(word, _)| matches!(&value, Value::Text(text) if text == word));
+            let Some((_, meaning)) = kind else {
+                let message = format!("{name}, layer {layer}, is {value}, which this family does not know");
+                self.fault(&CONFIG_UNSUPPORTED, key, &name, message, &format!("known: {}", words.join(", ")));
+                return None;
+            };
+            kinds.push(*meaning);
+        }
+        Some(kinds)
+    }
+
+    /// Refuses what a hyperparameter that stands in the file asks for.
+    pub fn unsupported(&self, key: &'static Key, why: &str, advice: &str) {
+        let Some((name, value)) = self.look_up(key) else { return };
+        self.fault(&CONFIG_UNSUPPORTED, key, &name, format!("{name} is {value}, but {why}"), advice);
     }
 
     /// Demands a relation between hyperparameters; says nothing if one of them could not be had at all.
