@@ -117,7 +117,8 @@ pub(super) fn run(
     };
     let against = args.against.as_deref().unwrap_or_default();
     if args.run.list.wants_json() {
-        json::compute::compared(screen, &model, &backend, &ids, against, &made, &watched, &compared);
+        let against = json::compute::Against { path: against, made: &made, report: &watched };
+        json::compute::compared(screen, &model, &backend, &ids, against, &compared);
     } else {
         written(text::compute::compared(screen, &model, &backend, against, &made, &compared, args.full))?;
     }
