@@ -96,7 +96,9 @@ pub(super) fn run(
     found.fits(&ids)?;
     let (mut expected, made) = match &against {
         Against::Dump(source) => {
-            let dump = Dump::of(source.as_ref(), args.against.as_deref().unwrap_or_default())?;
+            let file = args.against.as_deref().unwrap_or_default();
+            // Its tensors may be found to lie outside of it only now.
+            let dump = Dump::of(source.as_ref(), file).map_err(|error| unreadable(file, error))?;
             dump.has_rows_for(ids.len())?;
             let made = dump.making().clone();
             (Side::Dump(Box::new(dump)), made)
