@@ -96,7 +96,9 @@ pub(super) fn run(
     found.fits(&ids)?;
     let (mut expected, made) = match &against {
         Against::Dump(source) => {
-            let dump = Dump::of(source.as_ref(), args.against.as_deref().unwrap_or_default())?;
+            let file = args.against.as_deref().unwrap_or_default();
+            // Its tensors may be found to lie outside of it only now.
+            let dump = Dump::of(source.as_ref(), file).map_err(|error| unreadable(file, error))?;
             dump.has_rows_for(ids.len())?;
             let made = dump.making().clone();
             (Side::Dump(Box::new(dump)), made)
@@ -117,7 +119,8 @@ pub(super) fn run(
     };
     let against = args.against.as_deref().unwrap_or_default();
     if args.run.list.wants_json() {
-        json::compute::compared(screen, &model, &backend, &ids, against, &made, &watched, &compared);
+        let against = json::compute::Against { path: against, made: &made, report: &watched };
+        json::compute::compared(screen, &model, &backend, &ids, against, &compared);
     } else {
         written(text::compute::compared(screen, &model, &backend, against, &made, &compared, args.full))?;
     }

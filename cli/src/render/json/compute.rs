@@ -74,27 +74,37 @@ pub fn traced(
     out.finish();
 }
 
+/// What a run was held against.
+#[derive(Clone, Copy)]
+pub struct Against<'a> {
+    /// As it was asked for.
+    pub path: &'a str,
+    /// What made it.
+    pub made: &'a Making,
+    /// What its kernel has to say.
+    pub report: &'a [String],
+}
+
 /// What came of holding a run against another.
 pub fn compared(
     screen: &mut Screen<'_>,
     model: &Model,
     backend: &Backend,
     ids: &[u32],
-    against: &str,
-    made: &Making,
-    watched: &[String],
+    against: Against<'_>,
     report: &Comparison,
 ) {
     let mut out = begin(screen);
     out.put("run", &ran(model, backend));
     out.put("ids", &json!(ids));
+    let made = against.made;
     let types: Vec<&str> = made.types.iter().copied().map(DType::name).collect();
     let made = json!({
-        "path": against,
+        "path": against.path,
         "kernel": made.kernel,
         "rounds_activations": made.rounds,
         "types": types,
-        "report": watched,
+        "report": against.report,
     });
     out.put("against", &made);
     out.put("tolerance", &json!({"share": report.allowance.share, "why": report.allowance.why}));
