@@ -249,7 +249,76 @@ fn hostile_templates_are_stopped() {
     assert!(told("{% for").contains("chat_template.jinja"));
     let many = "{% for a in range(9999) %}".repeat(4) + &"{% endfor %}".repeat(4);
     assert!(told(&many).contains("more steps"), "{}", told(&many));
-    let doubling =
-        "{% set n = namespace(x='aaaaaaaa') %}{% for i in range(60) %}{% set n.x = n.x ~ n.x %}{% endfor %}";
-    assert!(!told(doubling).is_empty());
+}
+
+/// Templates that nest deeply enough to overflow a common stack where they are read, compiled, run or dropped: each
+/// within the bound of length, and each beyond it.
+#[test]
+fn deep_templates_do_not_overflow_the_stack() {
+    let chains: [(&str, &str, &str); 8] = [
+        ("{{ ", "-", "1 }}"),
+        ("{{ ", "not ", "1 }}"),
+        ("{{ 1", "+1", " }}"),
+        ("{{ a", ".a", " }}"),
+        ("{{ a", "|upper", " }}"),
+        ("{{ ", "1 if 1 else ", "1 }}"),
+        ("{% if 0 %}", "{% elif 0 %}", "{% endif %}"),
+        ("{{ 1", "~1", " }}"),
+    ];
+    for (before, link, after) in chains {
+        let longest = (128 * 1024 - before.len() - after.len()) / link.len();
+        let within = format!("{before}{}{after}", link.repeat(longest));
+        match rendered(&within) {
+            Ok(_) => {}
+            Err(error) => assert!(error.to_string().contains("chat_template.jinja"), "{error}"),
+        }
+        let beyond = rendered(&format!("{before}{}{after}", link.repeat(longest + 1))).unwrap_err();
+        assert!(beyond.to_string().contains("131072 are the most"), "{link}: {beyond}");
+    }
+}
+
+/// Values that a loop nests as deeply as its fuel allows, and that are then dropped, printed, compared.
+#[test]
+fn deep_values_do_not_overflow_the_stack() {
+    let ends =
+        ["", "{{ ns.x }}", "{{ ns.x|tojson }}", "{{ ns.x == ns.y }}", "{{ {ns.x: 1} }}", "{{ ns.x|sort }}"];
+    let inner = format!("{}ns.x{}", "[".repeat(60), "]".repeat(60));
+    for (step, times) in
+        [("[ns.x]", 75_000), (&inner, 5_000), (&inner, 99_999), ("{'a': ns.x}", 75_000), ("(ns.x,)", 75_000)]
+    {
+        for end in ends {
+            let both =
+                format!("{{% set ns.x = {step} %}}{{% set ns.y = {} %}}", step.replace("ns.x", "ns.y"));
+            let one = format!("{{% set ns.x = {step} %}}");
+            let (body, times) = if end.contains("ns.y") { (both, times / 2) } else { (one, times) };
+            let source = format!(
+                "{{% set ns = namespace(x=[], y=[]) %}}{{% for i in range({times}) %}}{body}{{% endfor %}}{end}"
+            );
+            if let Err(error) = rendered(&source) {
+                assert!(error.to_string().contains("than a template may"), "{error}");
+            }
+        }
+    }
+    let indented = "{% set ns = namespace(x=[]) %}{% for i in range(75000) %}{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x|";
+    for (filter, told) in [("tojson(indent=2)", "than a template may"), ("pprint", "pprint")] {
+        let error = rendered(&format!("{indented}{filter} }}}}")).unwrap_err().to_string();
+        assert!(error.contains(told), "{error}");
+    }
+}
+
+#[test]
+fn templates_that_double_what_they_have_are_stopped() {
+    let doubled = |how: &str, end: &str| {
+        let source =
+            format!("{{% set n = namespace(x={how}) %}}{{% for i in range(60) %}}{{% set n.x = n.x {end}");
+        rendered(&source).unwrap_err().to_string()
+    };
+    let lists = doubled("[1]", "+ n.x %}{% endfor %}{{ n.x|length }}");
+    assert!(lists.contains("chat_template.jinja") && lists.contains("than a template may"), "{lists}");
+    let texts = doubled("'aaaaaaaa'", "~ n.x %}{% endfor %}");
+    assert!(texts.contains("makes more text"), "{texts}");
+    let printed = doubled("[1]", "and [n.x, n.x] %}{% endfor %}{{ n.x }}");
+    assert!(printed.contains("than a template may"), "{printed}");
+    let json = doubled("[1]", "and [n.x, n.x] %}{% endfor %}{{ n.x|tojson }}");
+    assert!(json.contains("than a template may"), "{json}");
 }
