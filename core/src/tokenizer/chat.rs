@@ -12,7 +12,8 @@ use crate::source::{Dialect, WeightSource};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Value;
 use minijinja::{Environment, ErrorKind, context};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 codes! {
     pub static CHAT_TEMPLATE = Error, Tokenizer, "chat-template",
@@ -21,8 +22,29 @@ codes! {
          refuses the conversation it was given (some allow no system text, or want user and assistant to take turns).";
 }
 
-/// Steps that a template may take, and bytes it may make, before it is stopped.
-const FUEL: u64 = 20_000_000;
+// What bounds a template, which is a program that came with a file:
+// - its length bounds how deep the parser, the compiler and what drops their tree call themselves;
+// - fuel bounds its steps, the bytes and list slots that it makes, and so also how deep a value can be nested that is
+//   then printed, compared or dropped level by level;
+// - the stack holds the deepest of both (the tests of hostile templates try each);
+// - a deadline ends what costs no fuel: sums of lists are kept as sums, and counting one walks it. Work that passed
+//   it cannot be stopped, only left behind: its thread ends with the program, if not by itself.
+
+/// Bytes of a template; the longest in use have not half of it.
+const MOST_TEMPLATE: usize = 128 * 1024;
+
+/// Steps that a template may take before it is stopped; 64 bytes that it makes count as one more. A conversation of
+/// thousands of messages takes a tenth.
+const FUEL: u64 = 1_000_000;
+
+/// Bytes that `tojson` makes of one value.
+const MOST_JSON: usize = 16 << 20;
+
+/// Stack of the thread that templates are read and run on: address space, of which only what is used is ever backed.
+const STACK: usize = 1 << 30;
+
+/// How long a template is waited for. Real ones take a thousandth.
+const PATIENCE: Duration = Duration::from_secs(4);
 
 /// One message of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +64,7 @@ impl Message {
 
 /// A chat template, ready to be used.
 pub struct ChatTemplate {
-    environment: Environment<'static>,
+    environment: Arc<Environment<'static>>,
     file: String,
     origin: String,
     /// Texts of special tokens by the names that templates use.
@@ -84,12 +106,18 @@ impl ChatTemplate {
 
     fn new(found: Found, tokenizer: &Tokenizer) -> Result<ChatTemplate> {
         let Found { text, file, origin } = found;
+        if text.len() > MOST_TEMPLATE {
+            let what = format!("has {} bytes, and {MOST_TEMPLATE} are the most that are read", text.len());
+            return Err(told(&file, &origin, &what));
+        }
         let mut environment = Environment::new();
+        // Else an error takes along what the template had in its variables, to be dropped on a common stack.
+        environment.set_debug(false);
         environment.set_fuel(Some(FUEL));
         environment.set_recursion_limit(64);
         // As transformers sets its own up.
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
-        environment.set_syntax(syntax.map_err(|e| fault(&file, &origin, &e))?);
+        environment.set_syntax(syntax.map_err(|e| told(&file, &origin, &words(&e)))?);
         environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
         environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
         environment.add_function("raise_exception", |what: String| -> Result<String, minijinja::Error> {
@@ -97,7 +125,14 @@ impl ChatTemplate {
         });
         environment.add_function("strftime_now", |form: String| now(&form));
         environment.add_filter("tojson", to_json);
-        environment.add_template_owned("chat", text).map_err(|e| fault(&file, &origin, &e))?;
+        // They indent what is nested, so that their text grows with the square of its depth, unseen by the fuel.
+        environment.remove_filter("pprint");
+        environment.remove_global("debug");
+        let environment = apart(move || {
+            environment.add_template_owned("chat", text).map_err(|e| words(&e))?;
+            Ok(environment)
+        });
+        let environment = Arc::new(environment.map_err(|what| told(&file, &origin, &what))?);
         let ids = tokenizer.special();
         let named = [
             ("bos_token", ids.bos),
@@ -117,20 +152,24 @@ impl ChatTemplate {
     /// # Errors
     /// [`Error::Malformed`] where the template refuses the conversation, or takes too long.
     pub fn render(&self, messages: &[Message], prompt: bool) -> Result<String> {
-        let message = |m: &Message| context! { role => m.role.as_str(), content => m.content.as_str() };
-        let messages: Vec<Value> = messages.iter().map(message).collect();
-        let given = context! {
-            messages => messages,
-            add_generation_prompt => prompt,
-            // Stated as absent, as transformers does: templates ask whether they are none.
-            tools => Value::from(()),
-            documents => Value::from(()),
-        };
-        let tokens: Value =
-            self.tokens.iter().map(|(name, text)| (*name, Value::from(text.as_str()))).collect();
-        let template = self.environment.get_template("chat");
-        let text = template.and_then(|t| t.render(context! { ..given, ..tokens }));
-        text.map_err(|e| fault(&self.file, &self.origin, &e))
+        let (environment, messages) = (self.environment.clone(), messages.to_vec());
+        let tokens = self.tokens.clone();
+        let text = apart(move || {
+            let message = |m: &Message| context! { role => m.role.as_str(), content => m.content.as_str() };
+            let messages: Vec<Value> = messages.iter().map(message).collect();
+            let given = context! {
+                messages => messages,
+                add_generation_prompt => prompt,
+                // Stated as absent, as transformers does: templates ask whether they are none.
+                tools => Value::from(()),
+                documents => Value::from(()),
+            };
+            let tokens: Value =
+                tokens.iter().map(|(name, text)| (*name, Value::from(text.as_str()))).collect();
+            let template = environment.get_template("chat");
+            template.and_then(|t| t.render(context! { ..given, ..tokens })).map_err(|e| words(&e))
+        });
+        text.map_err(|what| told(&self.file, &self.origin, &what))
     }
 
     /// Where the template is from: `chat_template.jinja`, `tokenizer_config.json` or `tokenizer.chat_template`.
@@ -139,14 +178,40 @@ impl ChatTemplate {
     }
 }
 
-fn fault(file: &str, origin: &str, error: &minijinja::Error) -> Error {
+/// Does work on a thread with a large stack, for a while. What the work makes is dropped on that thread too, but for
+/// what it gives.
+fn apart<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
+    let (give, take) = mpsc::sync_channel(1);
+    let run = move || {
+        // Nobody waits any more once it took too long.
+        let _ = give.send(work());
+    };
+    let thread = std::thread::Builder::new().name("chat template".to_owned()).stack_size(STACK);
+    thread
+        .spawn(run)
+        .map_err(|e| format!("cannot be run, for want of a thread with {STACK} bytes of stack: {e}"))?;
+    match take.recv_timeout(PATIENCE) {
+        Ok(made) => made,
+        Err(mpsc::RecvTimeoutError::Timeout) => {
+            Err(format!("takes longer than a template may: {} seconds", PATIENCE.as_secs()))
+        }
+        Err(mpsc::RecvTimeoutError::Disconnected) => Err("cannot be run".to_owned()),
+    }
+}
+
+/// What is wrong, in words: the error itself may hold values of the template.
+fn words(error: &minijinja::Error) -> String {
     let mut what = error.detail().map_or_else(|| error.to_string(), str::to_owned);
     if error.kind() == ErrorKind::OutOfFuel {
-        what = "takes more steps than a template may".to_owned();
+        what = "takes more steps, or makes more text, than a template may".to_owned();
     }
-    if let Some(line) = error.line() {
-        what = format!("line {line}: {what}");
+    match error.line() {
+        Some(line) => format!("line {line}: {what}"),
+        None => what,
     }
+}
+
+fn told(file: &str, origin: &str, what: &str) -> Error {
     let f = Finding::new(&CHAT_TEMPLATE, format!("the template: {what}")).file(file);
     Error::malformed(if origin == file { f } else { f.field(origin) })
 }
@@ -201,17 +266,34 @@ fn to_json(value: Value, options: minijinja::value::Kwargs) -> Result<Value, min
         let _: Option<Value> = options.get(known)?;
     }
     options.assert_all_used()?;
+    let mut out = Bounded(Vec::new());
     let made = match indent {
-        Some(_) => serde_json::to_string_pretty(&value),
+        Some(_) => serde_json::to_writer_pretty(&mut out, &value),
         None => {
-            let mut out = Vec::new();
             let mut writer = serde_json::Serializer::with_formatter(&mut out, Spaced);
             serde::Serialize::serialize(&value, &mut writer)
-                .map(|()| String::from_utf8_lossy(&out).into_owned())
         }
     };
-    made.map(Value::from_safe_string)
+    made.map(|()| Value::from_safe_string(String::from_utf8_lossy(&out.0).into_owned()))
         .map_err(|e| minijinja::Error::new(ErrorKind::InvalidOperation, e.to_string()))
+}
+
+/// Text while it is made, which a value that holds itself many times over could make endless: fuel counts only what
+/// came of it.
+struct Bounded(Vec<u8>);
+
+impl std::io::Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if self.0.len().saturating_add(bytes.len()) > MOST_JSON {
+            return Err(std::io::Error::other("makes more text than a template may"));
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Python's separators: a space after commas and colons.

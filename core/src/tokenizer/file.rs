@@ -2,11 +2,14 @@
 
 use super::library;
 use crate::bundle::File;
-use crate::check::{MAX_TOKENIZER_BYTES, TOKENIZER_FILE, TOKENIZER_MERGE};
+use crate::check::{MAX_TOKENIZER_BYTES, TOKENIZER_FILE, TOKENIZER_ID, TOKENIZER_MERGE};
+use crate::config::MAX_CONFIG_BYTES;
 use crate::error::{Error, Result};
 use crate::finding::{Code, Finding};
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+use serde_json::value::RawValue;
 use std::fmt;
 
 /// Reads a tokenizer.json.
@@ -15,12 +18,28 @@ pub(super) fn read(file: &File) -> Result<tokenizers::Tokenizer> {
     let fault = |code: &'static Code, what: String| {
         Error::malformed(Finding::new(code, what).file(file.name()).advice("fetch the file again"))
     };
+    if text.trim_ascii_start().first().is_some_and(|&b| b != b'{') {
+        return Err(fault(&TOKENIZER_FILE, "must be an object of JSON, and is something else".to_owned()));
+    }
     let glance: Glance = serde_json::from_slice(&text).map_err(|e| fault(&TOKENIZER_FILE, e.to_string()))?;
     if let Err(what) = glance.model.judge() {
         return Err(fault(&TOKENIZER_MERGE, what));
     }
+    if let Err(what) = glance.judge_growth() {
+        return Err(fault(&TOKENIZER_FILE, what));
+    }
     let made = library(|| tokenizers::Tokenizer::from_bytes(&text));
     let mut made = made.map_err(|e| fault(&TOKENIZER_FILE, format!("cannot be read: {e}")))?;
+    // The library numbers added tokens as they come, whatever numbers they have in the file.
+    for Added { id, content } in glance.added_tokens.iter().filter(|added| !added.content.is_empty()) {
+        let given = made.token_to_id(content);
+        if given != Some(*id) {
+            let given = given.map_or("none".to_owned(), |id| id.to_string());
+            let shown: String = content.chars().take(60).collect();
+            let what = format!("added_tokens gives {shown:?} the id {id}, but by its place it has {given}");
+            return Err(fault(&TOKENIZER_ID, what));
+        }
+    }
     // Settings of whoever saved the file for batches of training, not of the vocabulary.
     made.with_padding(None);
     let _ = made.with_truncation(None);
@@ -29,11 +48,94 @@ pub(super) fn read(file: &File) -> Result<tokenizers::Tokenizer> {
 
 /// What has to be known before the library reads the file.
 #[derive(Deserialize)]
-struct Glance {
+#[serde(expecting = "an object")]
+struct Glance<'a> {
     model: Model,
+    #[serde(default)]
+    added_tokens: Vec<Added>,
+    #[serde(default, borrow)]
+    normalizer: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    pre_tokenizer: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    decoder: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "an added token")]
+struct Added {
+    id: u32,
+    content: String,
+}
+
+/// How many times as long as it was a text may become by what is replaced in it; marks of spaces make three of it.
+const MOST_GROWTH: usize = 64;
+
+impl Glance<'_> {
+    /// Steps that lengthen a text do so one after the other, so that few of them could fill all memory.
+    fn judge_growth(&self) -> Result<(), String> {
+        let read = |name: &str, part: Option<&RawValue>| -> Result<Value, String> {
+            let Some(part) = part else { return Ok(Value::Null) };
+            if part.get().len() as u64 > MAX_CONFIG_BYTES {
+                return Err(format!("{name} has more than {MAX_CONFIG_BYTES} bytes"));
+            }
+            serde_json::from_str(part.get()).map_err(|e| format!("{name}: {e}"))
+        };
+        let before = growth("normalizer", &read("normalizer", self.normalizer)?)?;
+        let pieces = growth("pre_tokenizer", &read("pre_tokenizer", self.pre_tokenizer)?)?;
+        let after = growth("decoder", &read("decoder", self.decoder)?)?;
+        for (names, by) in
+            [("normalizer and pre_tokenizer", before.saturating_mul(pieces)), ("decoder", after)]
+        {
+            if by > MOST_GROWTH {
+                return Err(format!(
+                    "the steps of {names} could make a text {by} times as long, and {MOST_GROWTH} times is the most"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How many times as long a step, or all steps within it, can make a text. As deep as JSON nests, which its reader
+/// bounds.
+fn growth(name: &str, step: &Value) -> Result<usize, String> {
+    let steps = ["normalizers", "pretokenizers", "decoders"].iter().find_map(|key| step.get(key));
+    if let Some(steps) = steps.and_then(Value::as_array) {
+        let all = steps.iter().map(|step| growth(name, step));
+        return all.into_iter().try_fold(1_usize, |all, one| Ok(all.saturating_mul(one?)));
+    }
+    if let Some(before) = step.get("prepend").and_then(Value::as_str) {
+        // Once for each piece of the text, and the shortest piece is one byte.
+        return Ok(before.len().saturating_add(1));
+    }
+    if let (Some(pattern), Some(content)) = (step.get("pattern"), step.get("content").and_then(Value::as_str))
+    {
+        let text = pattern.get("String").or(Some(pattern)).and_then(Value::as_str);
+        let regex = pattern.get("Regex").and_then(Value::as_str);
+        return match (text, regex) {
+            (Some(""), _) | (_, Some("")) => Err(format!("{name}: Replace has an empty pattern")),
+            (Some(text), _) => Ok(content.len().div_ceil(text.len().max(1)).max(1)),
+            // What an expression finds may be as short as one byte, or be nothing between any two.
+            (None, Some(regex)) if may_be_empty(regex) => Ok(content.len().saturating_add(1)),
+            (None, _) => Ok(content.len().max(1)),
+        };
+    }
+    // Bytes as characters of up to two; spaces around each ideograph.
+    let doubles = matches!(step.get("type").and_then(Value::as_str), Some("ByteLevel" | "BertNormalizer"));
+    Ok(if doubles { 2 } else { 1 })
+}
+
+/// Whether a regular expression may find what has no length; true where that takes more than a look.
+fn may_be_empty(regex: &str) -> bool {
+    regex.contains(['*', '?', '|', '^', '$'])
+        || ["()", "{0", "{,", "\\b", "\\B", "\\A", "\\z", "\\Z", "\\G", "\\K"]
+            .iter()
+            .any(|s| regex.contains(s))
+}
+
+#[derive(Deserialize)]
+#[serde(expecting = "an object")]
 struct Model {
     #[serde(default)]
     vocab: Longest,

@@ -42,7 +42,12 @@ impl Lists<'_> {
     }
 
     /// Every element of a list, through `each`; `None` where the key is absent.
-    fn list<T>(&self, key: &str, what: &str, each: impl Fn(Item<'_>) -> Option<T>) -> Result<Option<Vec<T>>> {
+    fn list<T>(
+        &self,
+        key: &str,
+        what: &str,
+        each: impl Fn(&Item<'_>) -> Option<T>,
+    ) -> Result<Option<Vec<T>>> {
         let list = match self.metadata.get(key) {
             None => return Ok(None),
             Some(Value::List(list)) => list,
@@ -61,18 +66,21 @@ impl Lists<'_> {
         // Grown as elements come, not by the length that the file claims.
         let mut items = Vec::new();
         let mut bad = None;
-        list.visit(&mut |i, item| match each(item) {
+        list.visit(&mut |i, item| match each(&item) {
             Some(item) => {
                 items.push(item);
                 ControlFlow::Continue(())
             }
             None => {
-                bad = Some(i);
+                bad = Some((i, item.into_value()));
                 ControlFlow::Break(())
             }
         })?;
         match bad {
-            Some(i) => Err(self.fault(&TOKENIZER_LIST, key, format!("element {i} is not {what}"))),
+            Some((i, found)) => {
+                let what = format!("element {i} is {} ({found}), not {what}", found.kind());
+                Err(self.fault(&TOKENIZER_LIST, key, what))
+            }
             None => Ok(Some(items)),
         }
     }
@@ -100,7 +108,7 @@ impl Lists<'_> {
         &self,
         key: &str,
         tokens: usize,
-        each: impl Fn(Value) -> Option<T>,
+        each: impl Fn(&Value) -> Option<T>,
     ) -> Result<Option<Vec<T>>> {
         let numbers = self.list(key, "a number of the right kind", |item| match item {
             Item::Other(value) => each(value),
@@ -115,7 +123,7 @@ impl Lists<'_> {
 
     /// The kind of each token; all ordinary where the file does not say.
     pub fn kinds(&self, tokens: usize) -> Result<Vec<i64>> {
-        let kinds = self.parallel("tokenizer.ggml.token_type", tokens, |value| match value {
+        let kinds = self.parallel("tokenizer.ggml.token_type", tokens, |value| match *value {
             Value::Unsigned(n) => i64::try_from(n).ok(),
             Value::Signed(n) => Some(n),
             _ => None,
@@ -125,7 +133,7 @@ impl Lists<'_> {
 
     /// The score of each token, all finite.
     pub fn scores(&self, tokens: usize) -> Result<Option<Vec<f64>>> {
-        self.parallel("tokenizer.ggml.scores", tokens, |value| match value {
+        self.parallel("tokenizer.ggml.scores", tokens, |value| match *value {
             Value::Float(x) if x.is_finite() => Some(x),
             Value::Unsigned(n) => Some(n as f64),
             Value::Signed(n) => Some(n as f64),

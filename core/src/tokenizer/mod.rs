@@ -39,7 +39,9 @@ pub use special::SpecialIds;
 pub use stream::Stream;
 
 use crate::bundle::{Folder, Target};
+use crate::check::{TOKENIZER_FILE, TOKENIZER_LIST};
 use crate::error::{Error, Result};
+use crate::finding::{Code, Finding};
 use crate::registry::Registry;
 use crate::source::{Dialect, FormatPlugin, WeightSource};
 use lists::Lists;
@@ -83,6 +85,8 @@ pub struct Tokenizer {
     /// The same, taking special tokens in a text as plain text; made when it is first asked for.
     deaf: OnceLock<tokenizers::Tokenizer>,
     origin: &'static str,
+    /// The file, for messages.
+    file: String,
     ids: SpecialIds,
 }
 
@@ -106,9 +110,10 @@ impl Tokenizer {
 
     fn of_lists(lists: &Lists<'_>) -> Result<Tokenizer> {
         let built = catch_unwind(AssertUnwindSafe(|| gguf::build(lists)));
-        let built = built.unwrap_or_else(|_| Err(stopped(lists.file)));
+        let built = built.unwrap_or_else(|_| Err(stopped(&TOKENIZER_LIST, lists.file)));
         let (library, ids) = built?;
-        Ok(Tokenizer { library, deaf: OnceLock::new(), origin: "tokenizer.ggml.*", ids })
+        let file = lists.file.to_owned();
+        Ok(Tokenizer { library, deaf: OnceLock::new(), origin: "tokenizer.ggml.*", file, ids })
     }
 
     fn of_files(shown: &str, beside: Beside<'_>) -> Result<Tokenizer> {
@@ -120,8 +125,9 @@ impl Tokenizer {
             });
         };
         let library = file::read(&file)?;
-        let ids = special::beside(beside, &|token| library.token_to_id(token))?;
-        let mut made = Tokenizer { library, deaf: OnceLock::new(), origin: "tokenizer.json", ids };
+        let ids = special::beside(beside, &library)?;
+        let (deaf, origin, file) = (OnceLock::new(), "tokenizer.json", file.name().to_owned());
+        let mut made = Tokenizer { library, deaf, origin, file, ids };
         let ends = special::TURN_ENDS.iter().filter_map(|name| made.special_id(name));
         let ends: Vec<u32> = ends.collect();
         made.ids.more_ends.extend(ends);
@@ -137,11 +143,12 @@ impl Tokenizer {
     /// Text as tokens.
     ///
     /// # Errors
-    /// [`Error::Usage`] where a pattern of the vocabulary gives up on this text.
+    /// [`Error::Usage`] where a pattern of the vocabulary gives up on this text, [`Error::Malformed`] where the
+    /// tokenizer's parts contradict each other in a way that only this text shows.
     pub fn encode(&self, text: &str, how: Reading) -> Result<Vec<Token>> {
         let library = if how.special { &self.library } else { self.deaf.get_or_init(|| self.deafened()) };
         let made = self::library(|| library.encode(text, how.edges));
-        let made = made.map_err(|e| Error::Usage(format!("this text cannot be tokenized: {e}")))?;
+        let made = made.map_err(|e| self.stop(e, "this text cannot be tokenized"))?;
         let tokens = made.get_ids().iter().zip(made.get_tokens()).zip(made.get_offsets());
         Ok(tokens
             .map(|((&id, piece), &(from, to))| Token { id, piece: piece.clone(), bytes: from..to })
@@ -177,7 +184,15 @@ impl Tokenizer {
     /// Ids as text; those that are not in the vocabulary are passed over.
     fn text(&self, ids: &[u32], skip_special: bool) -> Result<String> {
         let made = library(|| self.library.decode(ids, skip_special));
-        made.map_err(|e| Error::Usage(format!("these ids are no text: {e}")))
+        made.map_err(|e| self.stop(e, "these ids are no text"))
+    }
+
+    fn stop(&self, stop: Stop, what: &str) -> Error {
+        let code = if self.origin == "tokenizer.json" { &TOKENIZER_FILE } else { &TOKENIZER_LIST };
+        match stop {
+            Stop::Told(why) => Error::Usage(format!("{what}: {why}")),
+            Stop::Panicked => stopped(code, &self.file),
+        }
     }
 
     /// A decoder for ids that come one by one.
@@ -250,17 +265,34 @@ pub fn open(registry: &Registry, path: &Path) -> Result<(Tokenizer, Option<ChatT
     }
 }
 
-/// Calls the library, which stops the thread on some files instead of refusing them. What is known of that is
-/// looked for before; this is for what is not.
-fn library<T>(call: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, String> {
-    match catch_unwind(AssertUnwindSafe(call)) {
-        Ok(made) => made.map_err(|e| e.to_string()),
-        Err(_) => Err("the vocabulary contradicts itself".to_owned()),
+/// Why the library gave nothing.
+enum Stop {
+    /// It says so.
+    Told(String),
+    /// It came upon what it took to be impossible.
+    Panicked,
+}
+
+impl std::fmt::Display for Stop {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Stop::Told(why) => why,
+            Stop::Panicked => CONTRADICTION,
+        })
     }
 }
 
-fn stopped(file: &str) -> Error {
-    let finding =
-        crate::finding::Finding::new(&crate::check::TOKENIZER_LIST, "the vocabulary contradicts itself");
-    Error::malformed(finding.file(file))
+/// Calls the library, which stops the thread on some files instead of refusing them. What is known of that is
+/// looked for before; this is for what is not.
+fn library<T>(call: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, Stop> {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(made) => made.map_err(|e| Stop::Told(e.to_string())),
+        Err(_) => Err(Stop::Panicked),
+    }
+}
+
+const CONTRADICTION: &str = "the parts of the tokenizer contradict each other";
+
+fn stopped(code: &'static Code, file: &str) -> Error {
+    Error::malformed(Finding::new(code, CONTRADICTION).file(file).advice("fetch the file again"))
 }

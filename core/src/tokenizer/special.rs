@@ -1,6 +1,7 @@
 //! The tokens with a meaning: where a text begins, where a turn ends.
 
 use crate::bundle::File;
+use crate::check::TOKENIZER_ID;
 use crate::config::MAX_CONFIG_BYTES;
 use crate::error::{Error, Result};
 use crate::finding::Finding;
@@ -57,12 +58,12 @@ pub(super) fn json_beside(beside: Beside<'_>, name: &str) -> Result<Option<Value
     }
 }
 
-/// Ids from the JSON files beside a checkpoint. What is there but cannot be read is an error: a wrong end of text
-/// would let a model talk on.
-pub(super) fn beside(files: Beside<'_>, id_of: &dyn Fn(&str) -> Option<u32>) -> Result<SpecialIds> {
+/// Ids from the JSON files beside a checkpoint. What is there but cannot be read is an error, and so is an end of text
+/// that is no token: with a wrong one a model would talk on.
+pub(super) fn beside(files: Beside<'_>, library: &tokenizers::Tokenizer) -> Result<SpecialIds> {
     let mut ids = SpecialIds::default();
     if let Some(config) = json_beside(files, "tokenizer_config.json")? {
-        let named = |key: &str| token_text(config.get(key)?).and_then(id_of);
+        let named = |key: &str| library.token_to_id(token_text(config.get(key)?)?);
         ids.bos = named("bos_token");
         ids.eos = named("eos_token");
         ids.eot = named("eot_token");
@@ -71,10 +72,13 @@ pub(super) fn beside(files: Beside<'_>, id_of: &dyn Fn(&str) -> Option<u32>) -> 
     }
     for name in ["generation_config.json", "config.json"] {
         let Some(config) = json_beside(files, name)? else { continue };
-        let ends = whole(config.get("eos_token_id"));
+        let ends = ends(config.get("eos_token_id"), library).map_err(|what| {
+            let f = Finding::new(&TOKENIZER_ID, what).file(name).field("eos_token_id");
+            Error::malformed(f.advice("correct it, or fetch the file that belongs to this tokenizer.json"))
+        })?;
         ids.eos = ids.eos.or(ends.first().copied());
-        ids.bos = ids.bos.or(whole(config.get("bos_token_id")).first().copied());
-        ids.padding = ids.padding.or(whole(config.get("pad_token_id")).first().copied());
+        ids.bos = ids.bos.or(id(config.get("bos_token_id")));
+        ids.padding = ids.padding.or(id(config.get("pad_token_id")));
         ids.more_ends.extend(ends);
     }
     Ok(ids)
@@ -85,12 +89,30 @@ pub(super) fn token_text(value: &Value) -> Option<&str> {
     value.as_str().or_else(|| value.get("content")?.as_str())
 }
 
-/// One id, or a list of them.
-fn whole(value: Option<&Value>) -> Vec<u32> {
-    let id = |v: &Value| v.as_u64().and_then(|id| u32::try_from(id).ok());
+/// Ids at which a text ends: one, or a list of them.
+fn ends(value: Option<&Value>, library: &tokenizers::Tokenizer) -> Result<Vec<u32>, String> {
+    let one = |value: &Value| {
+        if !value.is_i64() && !value.is_u64() {
+            return Err("must be the whole number of a token, or a list of such".to_owned());
+        }
+        match id(Some(value)).filter(|&id| library.id_to_token(id).is_some()) {
+            Some(id) => Ok(id),
+            None => {
+                let size = library.get_vocab_size(true);
+                Err(format!("token {value} is not in the vocabulary of {size} tokens"))
+            }
+        }
+    };
     match value {
-        Some(Value::Array(list)) => list.iter().filter_map(id).collect(),
-        Some(value) => id(value).into_iter().collect(),
-        None => Vec::new(),
+        // Writers that have no such token put -1.
+        Some(none) if none.is_null() || none.as_i64() == Some(-1) => Ok(Vec::new()),
+        Some(Value::Array(list)) => list.iter().map(one).collect(),
+        Some(value) => Ok(vec![one(value)?]),
+        None => Ok(Vec::new()),
     }
+}
+
+/// An id, where there is one.
+fn id(value: Option<&Value>) -> Option<u32> {
+    u32::try_from(value?.as_u64()?).ok()
 }

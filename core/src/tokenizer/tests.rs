@@ -114,6 +114,110 @@ fn tables_that_lead_outside_are_refused() {
     }
 }
 
+fn of_json(files: &[(&str, &str)]) -> Result<Tokenizer> {
+    let files = files.iter().map(|(name, text)| ((*name).to_owned(), text.as_bytes().to_vec()));
+    let bundle = crate::bundle::Bundle::in_memory("tokenizer.json", files.collect::<Vec<_>>())?;
+    Tokenizer::of_folder(bundle.folder())
+}
+
+/// A tokenizer.json with further members.
+fn json_with(more: &str) -> String {
+    let model = "{\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"x\": 1}, \"merges\": []}";
+    format!("{{\"version\": \"1.0\", \"model\": {model}{more}}}")
+}
+
+#[test]
+fn steps_that_lengthen_a_text_without_bound_are_refused() {
+    let replace = |pattern: &str, content: &str| {
+        format!("{{\"type\": \"Replace\", \"pattern\": {pattern}, \"content\": \"{content}\"}}")
+    };
+    let made = |part: &str| of_json(&[("tokenizer.json", &json_with(&format!(", {part}")))]);
+    for empty in ["{\"Regex\": \"\"}", "{\"String\": \"\"}"] {
+        refused(made(&format!("\"normalizer\": {}", replace(empty, &"x".repeat(1000)))), "empty pattern");
+    }
+    let chain = |kind: &str, list: &str, step: &str, times: usize| {
+        format!("\"{kind}\": {{\"type\": \"Sequence\", \"{list}\": [{}]}}", vec![step; times].join(", "))
+    };
+    let thirty = replace("{\"String\": \"x\"}", &"x".repeat(30));
+    refused(made(&chain("normalizer", "normalizers", &thirty, 7)), "21870000000 times as long");
+    refused(made(&chain("decoder", "decoders", &thirty, 7)), "21870000000 times as long");
+    let bytes = "{\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"trim_offsets\": true, \"use_regex\": false}";
+    refused(made(&chain("pre_tokenizer", "pretokenizers", bytes, 30)), "1073741824 times as long");
+    let nothing = replace("{\"Regex\": \"(?=x)\"}", "x");
+    refused(made(&chain("normalizer", "normalizers", &nothing, 30)), "times as long");
+    // What is in use, or even several times that.
+    let mark = replace("{\"String\": \" \"}", "\u{2581}");
+    assert!(made(&chain("normalizer", "normalizers", &mark, 3)).is_ok());
+    let spaces = replace("{\"Regex\": \" {2,}\"}", " ");
+    assert!(made(&chain("normalizer", "normalizers", &spaces, 30)).is_ok());
+    // What the library stops at only when it comes upon such a text.
+    let nothing = made(&format!("\"normalizer\": {}", replace("{\"Regex\": \"(?=x)\"}", "aaaa"))).unwrap();
+    for text in ["", "x", "ax", "xxxxaaa"] {
+        if let Err(error) = nothing.ids(text, Reading::PROMPT) {
+            assert!(error.to_string().contains("tokenizer.json"), "{error}");
+            assert!(matches!(error, Error::Malformed { .. }), "{error}");
+        }
+    }
+}
+
+#[test]
+fn files_that_are_no_tokenizer_are_told_in_words() {
+    for text in ["[]", "7", " \"x\""] {
+        refused(of_json(&[("tokenizer.json", text)]), "must be an object of JSON");
+    }
+    for text in ["{\"model\": []}", "{\"model\": 7}", "{\"model\": {}, \"added_tokens\": [[]]}"] {
+        let told = of_json(&[("tokenizer.json", text)]).map(|_| ()).unwrap_err().to_string();
+        assert!(!told.contains("struct") && !told.contains("Glance"), "{told}");
+    }
+}
+
+#[test]
+fn added_tokens_have_the_ids_that_the_file_gives_them() {
+    let added = |id: u32| {
+        let flags = "\"single_word\": false, \"lstrip\": false, \"rstrip\": false, \"normalized\": false, \"special\": true";
+        let token = format!("{{\"id\": {id}, \"content\": \"<end>\", {flags}}}");
+        of_json(&[("tokenizer.json", &json_with(&format!(", \"added_tokens\": [{token}]")))])
+    };
+    assert_eq!(added(2).unwrap().id_of("<end>"), Some(2));
+    refused(added(5), "added_tokens gives \"<end>\" the id 5, but by its place it has 2");
+}
+
+#[test]
+fn an_end_of_text_is_a_token() {
+    let made = |name: &str, said: &str| {
+        let config = format!("{{\"eos_token_id\": {said}}}");
+        of_json(&[("tokenizer.json", &json_with("")), (name, &config)])
+    };
+    for name in ["config.json", "generation_config.json"] {
+        assert_eq!(made(name, "1").unwrap().end_ids(), [1]);
+        assert_eq!(made(name, "[1, 0]").unwrap().end_ids(), [0, 1]);
+        for none in ["null", "-1", "[]"] {
+            assert!(made(name, none).unwrap().end_ids().is_empty(), "{none}");
+        }
+        for outside in ["2", "[0, 2]", "99999999999", "[-1]"] {
+            refused(made(name, outside), "is not in the vocabulary of 2 tokens");
+            refused(made(name, outside), name);
+        }
+        for other in ["\"a\"", "1.5", "true", "{}", "[[0]]"] {
+            refused(made(name, other), "must be the whole number of a token");
+        }
+    }
+}
+
+#[test]
+fn elements_of_the_wrong_kind_are_told_with_what_they_are() {
+    let numbers = || Value::List(Arc::new(Items { kind: "i32", values: vec![Value::Unsigned(5)] }));
+    let tokens = built(vec![("model", text("gpt2")), ("pre", text("gpt-2")), ("tokens", numbers())]);
+    refused(tokens, "element 0 is a whole number (5), not text");
+    let merges = built(vec![
+        ("model", text("gpt2")),
+        ("pre", text("gpt-2")),
+        ("tokens", texts(&["a"])),
+        ("merges", numbers()),
+    ]);
+    refused(merges, "element 0 is a whole number (5), not text");
+}
+
 fn template(source: &str) -> Result<ChatTemplate> {
     let tokenizer = bpe(&["a"], &[], vec![])?;
     let files = [("chat_template.jinja".to_owned(), source.as_bytes().to_vec())];
@@ -145,7 +249,76 @@ fn hostile_templates_are_stopped() {
     assert!(told("{% for").contains("chat_template.jinja"));
     let many = "{% for a in range(9999) %}".repeat(4) + &"{% endfor %}".repeat(4);
     assert!(told(&many).contains("more steps"), "{}", told(&many));
-    let doubling =
-        "{% set n = namespace(x='aaaaaaaa') %}{% for i in range(60) %}{% set n.x = n.x ~ n.x %}{% endfor %}";
-    assert!(!told(doubling).is_empty());
+}
+
+/// Templates that nest deeply enough to overflow a common stack where they are read, compiled, run or dropped: each
+/// within the bound of length, and each beyond it.
+#[test]
+fn deep_templates_do_not_overflow_the_stack() {
+    let chains: [(&str, &str, &str); 8] = [
+        ("{{ ", "-", "1 }}"),
+        ("{{ ", "not ", "1 }}"),
+        ("{{ 1", "+1", " }}"),
+        ("{{ a", ".a", " }}"),
+        ("{{ a", "|upper", " }}"),
+        ("{{ ", "1 if 1 else ", "1 }}"),
+        ("{% if 0 %}", "{% elif 0 %}", "{% endif %}"),
+        ("{{ 1", "~1", " }}"),
+    ];
+    for (before, link, after) in chains {
+        let longest = (128 * 1024 - before.len() - after.len()) / link.len();
+        let within = format!("{before}{}{after}", link.repeat(longest));
+        match rendered(&within) {
+            Ok(_) => {}
+            Err(error) => assert!(error.to_string().contains("chat_template.jinja"), "{error}"),
+        }
+        let beyond = rendered(&format!("{before}{}{after}", link.repeat(longest + 1))).unwrap_err();
+        assert!(beyond.to_string().contains("131072 are the most"), "{link}: {beyond}");
+    }
+}
+
+/// Values that a loop nests as deeply as its fuel allows, and that are then dropped, printed, compared.
+#[test]
+fn deep_values_do_not_overflow_the_stack() {
+    let ends =
+        ["", "{{ ns.x }}", "{{ ns.x|tojson }}", "{{ ns.x == ns.y }}", "{{ {ns.x: 1} }}", "{{ ns.x|sort }}"];
+    let inner = format!("{}ns.x{}", "[".repeat(60), "]".repeat(60));
+    for (step, times) in
+        [("[ns.x]", 75_000), (&inner, 5_000), (&inner, 99_999), ("{'a': ns.x}", 75_000), ("(ns.x,)", 75_000)]
+    {
+        for end in ends {
+            let both =
+                format!("{{% set ns.x = {step} %}}{{% set ns.y = {} %}}", step.replace("ns.x", "ns.y"));
+            let one = format!("{{% set ns.x = {step} %}}");
+            let (body, times) = if end.contains("ns.y") { (both, times / 2) } else { (one, times) };
+            let source = format!(
+                "{{% set ns = namespace(x=[], y=[]) %}}{{% for i in range({times}) %}}{body}{{% endfor %}}{end}"
+            );
+            if let Err(error) = rendered(&source) {
+                assert!(error.to_string().contains("than a template may"), "{error}");
+            }
+        }
+    }
+    let indented = "{% set ns = namespace(x=[]) %}{% for i in range(75000) %}{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x|";
+    for (filter, told) in [("tojson(indent=2)", "than a template may"), ("pprint", "pprint")] {
+        let error = rendered(&format!("{indented}{filter} }}}}")).unwrap_err().to_string();
+        assert!(error.contains(told), "{error}");
+    }
+}
+
+#[test]
+fn templates_that_double_what_they_have_are_stopped() {
+    let doubled = |how: &str, end: &str| {
+        let source =
+            format!("{{% set n = namespace(x={how}) %}}{{% for i in range(60) %}}{{% set n.x = n.x {end}");
+        rendered(&source).unwrap_err().to_string()
+    };
+    let lists = doubled("[1]", "+ n.x %}{% endfor %}{{ n.x|length }}");
+    assert!(lists.contains("chat_template.jinja") && lists.contains("than a template may"), "{lists}");
+    let texts = doubled("'aaaaaaaa'", "~ n.x %}{% endfor %}");
+    assert!(texts.contains("makes more text"), "{texts}");
+    let printed = doubled("[1]", "and [n.x, n.x] %}{% endfor %}{{ n.x }}");
+    assert!(printed.contains("than a template may"), "{printed}");
+    let json = doubled("[1]", "and [n.x, n.x] %}{% endfor %}{{ n.x|tojson }}");
+    assert!(json.contains("than a template may"), "{json}");
 }
