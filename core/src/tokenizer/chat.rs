@@ -37,8 +37,8 @@ const MOST_TEMPLATE: usize = 128 * 1024;
 /// thousands of messages takes a tenth.
 const FUEL: u64 = 1_000_000;
 
-/// Bytes that `tojson` makes of one value.
-const MOST_JSON: usize = 16 << 20;
+/// Bytes that a template makes in all, and that `tojson` makes of one value.
+const MOST_TEXT: usize = 16 << 20;
 
 /// Stack of the thread that templates are read and run on: address space, of which only what is used is ever backed.
 const STACK: usize = 1 << 30;
@@ -167,7 +167,12 @@ impl ChatTemplate {
             let tokens: Value =
                 tokens.iter().map(|(name, text)| (*name, Value::from(text.as_str()))).collect();
             let template = environment.get_template("chat");
-            template.and_then(|t| t.render(context! { ..given, ..tokens })).map_err(|e| words(&e))
+            // Printing one value is one step, however long it gets: only the writer can stop it.
+            let mut out = Bounded(Vec::new());
+            let context = context! { ..given, ..tokens };
+            let done = template.and_then(|t| t.render_captured_to(context, &mut out).map(drop));
+            done.map_err(|e| words(&e))?;
+            Ok(String::from_utf8_lossy(&out.0).into_owned())
         });
         text.map_err(|what| told(&self.file, &self.origin, &what))
     }
@@ -204,6 +209,9 @@ fn words(error: &minijinja::Error) -> String {
     let mut what = error.detail().map_or_else(|| error.to_string(), str::to_owned);
     if error.kind() == ErrorKind::OutOfFuel {
         what = "takes more steps, or makes more text, than a template may".to_owned();
+    }
+    if error.kind() == ErrorKind::WriteFailure {
+        what = "makes more text than a template may".to_owned();
     }
     match error.line() {
         Some(line) => format!("line {line}: {what}"),
@@ -284,7 +292,7 @@ struct Bounded(Vec<u8>);
 
 impl std::io::Write for Bounded {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        if self.0.len().saturating_add(bytes.len()) > MOST_JSON {
+        if self.0.len().saturating_add(bytes.len()) > MOST_TEXT {
             return Err(std::io::Error::other("makes more text than a template may"));
         }
         self.0.extend_from_slice(bytes);
