@@ -179,6 +179,7 @@ fn a_window_one_too_wide_is_found() {
             c["use_sliding_window"] = true.into();
             c["sliding_window"] = width.into();
             c["max_window_layers"] = 1.into();
+            c["layer_types"] = serde_json::json!(["full_attention", "sliding_attention"]);
         })
     };
     let (faulty, sound) = (windowed(5), windowed(4));

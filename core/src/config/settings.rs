@@ -1,0 +1,141 @@
+//! Settings that are no sizes: numbers, flags and words. Each that is read leaves a fact or a finding.
+
+use super::fact::{Bound, Key, Origin};
+use super::{CONFIG_MISSING_KEY, CONFIG_UNSUPPORTED, Config, number};
+use crate::metadata::Value;
+
+impl Config {
+    /// A number with a fraction, `default` if it is not said.
+    pub fn number_or(&self, key: &'static Key, bound: Bound, default: f64) -> f64 {
+        match self.look_up(key) {
+            None => {
+                self.add_fact(key, self.name_of(key), Value::Float(default), Origin::Default, false);
+                default
+            }
+            Some((name, value)) => self.number_from(key, bound, name, value).unwrap_or(default),
+        }
+    }
+
+    /// A number with a fraction that must be there.
+    pub fn number(&self, key: &'static Key, bound: Bound) -> f64 {
+        match self.look_up(key) {
+            None => {
+                let name = self.name_of(key);
+                let advice =
+                    format!("add {name} to {}, or hand over the right file with --config", self.file);
+                self.fault(&CONFIG_MISSING_KEY, key, &name, format!("{name} is missing"), &advice);
+                1.0
+            }
+            Some((name, value)) => self.number_from(key, bound, name, value).unwrap_or(1.0),
+        }
+    }
+
+    fn number_from(&self, key: &'static Key, bound: Bound, name: String, value: Value) -> Option<f64> {
+        let x = number(&value).filter(|x| {
+            // What is computed with is the number in f32.
+            let x = *x as f32;
+            x.is_finite() && (bound == Bound::Finite || x > 0.0)
+        });
+        match x {
+            Some(x) => {
+                self.add_fact(key, name, value, Origin::File, false);
+                Some(x)
+            }
+            None => {
+                // A fault of the number, or only of what it is kept in.
+                let held =
+                    number(&value).is_some_and(|x| x.is_finite() && (bound == Bound::Finite || x > 0.0));
+                let wanted = match bound {
+                    Bound::Finite if held => "a number from -3.4e38 to 3.4e38, the range of f32",
+                    Bound::Positive if held => "a number from 1e-45 to 3.4e38, the range of f32",
+                    Bound::Finite => "a finite number",
+                    Bound::Positive => "a positive, finite number",
+                };
+                self.bad(key, &name, wanted, &value);
+                None
+            }
+        }
+    }
+
+    /// A switch, `default` if it is not said.
+    pub fn flag_or(&self, key: &'static Key, default: bool) -> bool {
+        match self.look_up(key) {
+            None => {
+                self.add_fact(key, self.name_of(key), Value::Bool(default), Origin::Default, false);
+                default
+            }
+            Some((name, Value::Bool(b))) => {
+                self.add_fact(key, name, Value::Bool(b), Origin::File, false);
+                b
+            }
+            Some((name, value)) => {
+                self.bad(key, &name, "true or false", &value);
+                default
+            }
+        }
+    }
+
+    /// One of several words, `default` if it is not said. `known` pairs each accepted word with its meaning.
+    pub fn word_or<T: Copy>(
+        &self,
+        key: &'static Key,
+        known: &[(&'static str, T)],
+        default: &'static str,
+    ) -> Option<T> {
+        let (name, text, origin) = match self.look_up(key) {
+            None => (self.name_of(key), default.to_owned(), Origin::Default),
+            Some((name, Value::Text(text))) => (name, text, Origin::File),
+            Some((name, value)) => {
+                self.bad(key, &name, "text", &value);
+                return None;
+            }
+        };
+        match known.iter().find(|(word, _)| *word == text) {
+            Some((_, meaning)) => {
+                self.add_fact(key, name, Value::Text(text), origin, false);
+                Some(*meaning)
+            }
+            None => {
+                let words: Vec<&str> = known.iter().map(|(word, _)| *word).collect();
+                let message = format!("{name} is \"{text}\", which this family does not know");
+                let advice = format!("known: {}", words.join(", "));
+                self.fault(&CONFIG_UNSUPPORTED, key, &name, message, &advice);
+                None
+            }
+        }
+    }
+
+    /// One of several words for each layer, if they are said. `known` pairs each accepted word with its meaning. It
+    /// leaves no fact: what follows from the words is told where it is used.
+    pub fn words_by_layer<T: Copy>(
+        &self,
+        key: &'static Key,
+        layers: usize,
+        count: &'static Key,
+        known: &[(&'static str, T)],
+    ) -> Option<Vec<T>> {
+        let (name, value) = self.look_up(key)?;
+        let Value::List(list) = &value else {
+            self.bad(key, &name, "a list of one word for each layer", &value);
+            return None;
+        };
+        if list.len() != layers as u64 {
+            let message =
+                format!("{name} has {} elements, but {} is {layers}", list.len(), self.name_of(count));
+            self.require(false, &[key, count], &message);
+            return None;
+        }
+        let words: Vec<&str> = known.iter().map(|(word, _)| *word).collect();
+        let mut kinds = Vec::new();
+        for (layer, value) in value.first_items(layers).unwrap_or_default().into_iter().enumerate() {
+            let kind = known.iter().find(|(word, _)| matches!(&value, Value::Text(text) if text == word));
+            let Some((_, meaning)) = kind else {
+                let message = format!("{name}, layer {layer}, is {value}, which this family does not know");
+                self.fault(&CONFIG_UNSUPPORTED, key, &name, message, &format!("known: {}", words.join(", ")));
+                return None;
+            };
+            kinds.push(*meaning);
+        }
+        Some(kinds)
+    }
+}
