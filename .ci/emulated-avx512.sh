@@ -43,8 +43,12 @@ set_up() {
   )
   # An index of its own, of a system on which nothing is installed: so all libraries come with it.
   touch -- "$dir/apt/status"
-  printf 'deb [signed-by=%s] http://deb.debian.org/debian trixie main\n' \
-    /usr/share/keyrings/debian-archive-keyring.gpg >"$dir/apt/sources.list"
+  # From wherever this system has its packages.
+  local archive
+  archive=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Component: main' |
+    head -n 1)
+  printf 'deb [signed-by=%s] %s trixie main\n' /usr/share/keyrings/debian-archive-keyring.gpg "$archive" \
+    >"$dir/apt/sources.list"
   local options=(-qq -o "Dir::State=$dir/apt/state" -o "Dir::State::status=$dir/apt/status" -o APT::Sandbox::User=root
     -o "Dir::Cache=$dir/apt/cache" -o "Dir::Etc::sourcelist=$dir/apt/sources.list" -o Dir::Etc::sourceparts=/dev/null)
   apt-get "${options[@]}" update
