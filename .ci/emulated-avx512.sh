@@ -46,7 +46,7 @@ set_up() {
   # From wherever this system has its packages.
   local archive
   archive=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Component: main' |
-    head -n 1)
+    sed -n 1p)
   printf 'deb [signed-by=%s] %s trixie main\n' /usr/share/keyrings/debian-archive-keyring.gpg "$archive" \
     >"$dir/apt/sources.list"
   local options=(-qq -o "Dir::State=$dir/apt/state" -o "Dir::State::status=$dir/apt/status" -o APT::Sandbox::User=root
