@@ -7,25 +7,17 @@
 //! A sum is taken in the order of the positions that its own query sees, whatever it stands beside: cutting the heads
 //! changes no bit. What a query does not see is never touched, not even times zero.
 
-use super::attention::{weigh, within};
+use super::attention::{Attend, weigh, within};
 use super::panels::{DEEP, LANES, columns, fill, load, store};
 use super::widen::Widen;
 use crate::simd::{Op, Simd};
-use scantling_core::matrix::{Matrix, Rows, RowsMut};
-use scantling_core::ops::Attending;
 use std::ops::Range;
 
 /// Query heads, of one or more positions, that go through the keys together: whole tiles of any height.
 const TOGETHER: usize = 24;
 
-/// See `ops::attention`.
-pub(super) struct AttendMany<'a> {
-    pub q: Rows<'a>,
-    pub k: Matrix<'a>,
-    pub v: Matrix<'a>,
-    pub how: Attending<'a>,
-    pub out: RowsMut<'a>,
-}
+/// The same, gone about in this way.
+pub(super) struct AttendMany<'a>(pub Attend<'a>);
 
 impl Op for AttendMany<'_> {
     type Out = ();
@@ -34,9 +26,9 @@ impl Op for AttendMany<'_> {
     #[inline(always)]
     fn call<S: Simd>(self, s: S) {
         match S::LANES {
-            4 => Heads::<S, 6, 4>::new(s, self).run(),
-            8 => Heads::<S, 6, 2>::new(s, self).run(),
-            _ => Heads::<S, 12, 2>::new(s, self).run(),
+            4 => Heads::<S, 6, 4>::new(s, self.0).run(),
+            8 => Heads::<S, 6, 2>::new(s, self.0).run(),
+            _ => Heads::<S, 12, 2>::new(s, self.0).run(),
         }
     }
 }
@@ -44,7 +36,7 @@ impl Op for AttendMany<'_> {
 /// All heads, in tiles of `M` query heads by `V` vectors.
 struct Heads<'a, S, const M: usize, const V: usize> {
     s: S,
-    a: AttendMany<'a>,
+    a: Attend<'a>,
     /// `[panel][element][position]`.
     keys: Vec<f32>,
     /// `[panel][position][element]`.
@@ -61,7 +53,7 @@ impl<'a, S: Simd, const M: usize, const V: usize> Heads<'a, S, M, V> {
     const WIDE: usize = V * S::LANES;
 
     #[inline(always)]
-    fn new(s: S, a: AttendMany<'a>) -> Self {
+    fn new(s: S, a: Attend<'a>) -> Self {
         let count = a.k.rows();
         let panels = |n: usize| n.div_ceil(Self::WIDE) * Self::WIDE;
         let keys = vec![0.0; panels(count) * a.how.key];

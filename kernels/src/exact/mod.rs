@@ -77,10 +77,11 @@ impl<S: Simd> Kernel for Exact<S> {
     }
 
     fn attention(&self, q: Rows<'_>, k: Matrix<'_>, v: Matrix<'_>, how: Attending<'_>, out: RowsMut<'_>) {
+        let attend = attention::Attend { q, k, v, how, out };
         if q.rows() < MANY {
-            self.simd.run(attention::Attend { q, k, v, how, out });
+            self.simd.run(attend);
         } else {
-            self.simd.run(attention_many::AttendMany { q, k, v, how, out });
+            self.simd.run(attention_many::AttendMany(attend));
         }
     }
 
