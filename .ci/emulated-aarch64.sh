@@ -28,5 +28,6 @@ tests -p scantling-core --lib --tests -- --skip paging::tests::a_prepared_file_i
 on cortex-a72 neon,neon-int8,scalar   # neither sdot nor smmla
 on neoverse-n1 neon,neon-int8,scalar  # sdot
 on max neon,neon-int8,scalar          # both
-QEMU_CPU=max tests -p scantling-architectures --test forward -- \
+# Both packages, so that the kernels are those that have been built above.
+QEMU_CPU=max tests -p scantling-kernels -p scantling-architectures --test forward -- \
   the_small_models_compute a_cache_gives_the_bits only_wanted_logits
