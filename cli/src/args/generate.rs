@@ -1,6 +1,6 @@
 //! The arguments of `generate`.
 
-use super::{KvWish, RunArgs};
+use super::{ChatArgs, KvWish, RunArgs};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -32,12 +32,9 @@ pub struct GenerateArgs {
     /// Take the text from this file
     #[arg(long, value_name = "FILE", conflicts_with = "prompt")]
     pub prompt_file: Option<PathBuf>,
-    /// Put the text through the model's chat template, as what the user says
-    #[arg(long)]
-    pub chat: bool,
-    /// What the system says before the user
-    #[arg(long, value_name = "TEXT", requires = "chat")]
-    pub system: Option<String>,
+    /// Whether it is a conversation.
+    #[command(flatten)]
+    pub chat: ChatArgs,
     /// Tokens to write at most
     #[arg(short = 'n', long, value_name = "N", default_value_t = 128)]
     pub new_tokens: usize,

@@ -34,12 +34,9 @@ pub struct TokenizeArgs {
     /// Take the text from this file
     #[arg(long, value_name = "FILE", conflicts_with = "text")]
     pub prompt_file: Option<PathBuf>,
-    /// Put the text through the model's chat template, as what the user says
-    #[arg(long)]
-    pub chat: bool,
-    /// What the system says before the user
-    #[arg(long, value_name = "TEXT", requires = "chat")]
-    pub system: Option<String>,
+    /// Whether it is a conversation.
+    #[command(flatten)]
+    pub chat: ChatArgs,
     /// Add no token at the edges, and take special tokens in the text as plain text
     #[arg(long, conflicts_with = "chat")]
     pub no_special: bool,
@@ -113,4 +110,15 @@ mod tests {
         assert!(ids("1,-2").unwrap_err().contains("number 1 of it is \"-2\""));
         assert!(ids("[]").is_err());
     }
+}
+
+/// How a text is put to a model that talks.
+#[derive(Debug, Args)]
+pub struct ChatArgs {
+    /// Put the text through the model's chat template, as what the user says
+    #[arg(long)]
+    pub chat: bool,
+    /// What the system says before the user
+    #[arg(long, value_name = "TEXT", requires = "chat")]
+    pub system: Option<String>,
 }

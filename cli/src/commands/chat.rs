@@ -54,7 +54,7 @@ pub(super) fn run(writer: &Writer<'_>, screen: &mut Screen<'_>) -> Result<u8> {
     report(writer.look, writer.backend);
     // What was answered is told even where a later turn could not be.
     if json && (code.is_ok() || !turns.is_empty()) {
-        let system = writer.args.system.as_deref();
+        let system = writer.args.chat.system.as_deref();
         let chat = Chat { context: session.context(), system, turns: &turns };
         document::chat(screen, writer.model, writer.backend, writer.kv, &chat);
     }
@@ -73,7 +73,7 @@ fn talk(
 ) -> Result<u8> {
     let watched = io::stdin().is_terminal();
     let mut sampler = writer.sampler();
-    let mut messages = opening(writer.args.system.as_deref());
+    let mut messages = opening(writer.args.chat.system.as_deref());
     loop {
         if watched {
             writer.told(|to| to.write_str("> "))?;

@@ -47,7 +47,7 @@ pub(super) fn run(
     }
     let kv = runner::kv_type(args.kv_type.map(KvWish::kind), backend.kernel.as_ref());
     let writer = Writer { args, look, model: &model, backend: &backend, tokenizer: &tokenizer, kv };
-    let turns = args.chat && args.prompt.is_none() && args.prompt_file.is_none();
+    let turns = args.chat.chat && args.prompt.is_none() && args.prompt_file.is_none();
     if turns { chat::run(&writer, screen) } else { once(&writer, screen) }
 }
 
@@ -58,8 +58,8 @@ fn once(writer: &Writer<'_>, screen: &mut Screen<'_>) -> Result<u8> {
         model: &args.model,
         text: args.prompt.as_deref(),
         file: args.prompt_file.as_deref(),
-        chat: args.chat,
-        system: args.system.as_deref(),
+        chat: args.chat.chat,
+        system: args.chat.system.as_deref(),
     };
     let (text, how) = asked.read(|| writer.template())?;
     let ids = writer.ids(&text, how)?;

@@ -62,8 +62,8 @@ pub(super) fn tokenize(registry: &Registry, args: &TokenizeArgs, screen: &mut Sc
         model: &args.model,
         text: args.text.as_deref(),
         file: args.prompt_file.as_deref(),
-        chat: args.chat,
-        system: args.system.as_deref(),
+        chat: args.chat.chat,
+        system: args.chat.system.as_deref(),
     };
     let (given, how) = asked.read(|| Ok(chat))?;
     let how = if args.no_special { Reading { edges: false, special: false } } else { how };
@@ -73,7 +73,7 @@ pub(super) fn tokenize(registry: &Registry, args: &TokenizeArgs, screen: &mut Sc
     } else if args.list.wants_json() {
         json::tokens::tokens(screen, tokenizer.origin(), &given, &tokens);
     } else {
-        written(text::tokens::tokens(screen, &tokenizer, args.chat.then_some(&given), &tokens))?;
+        written(text::tokens::tokens(screen, &tokenizer, args.chat.chat.then_some(&given), &tokens))?;
     }
     Ok(0)
 }
