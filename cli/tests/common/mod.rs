@@ -51,7 +51,8 @@ pub fn on_terminal(args: &[&str]) -> Option<Command> {
     let quoted = |word: &str| format!("'{}'", word.replace('\'', "'\\''"));
     let program = program();
     let words = program.get_program().to_str().into_iter().chain(args.iter().copied());
-    let line = words.map(quoted).collect::<Vec<_>>().join(" ");
+    // In place of the shell: some stay behind it otherwise, and an interrupt would end them too.
+    let line = format!("exec {}", words.map(quoted).collect::<Vec<_>>().join(" "));
     let mut command = Command::new("script");
     command.args(["-q", "-e", "-c", &line, "/dev/null"]);
     // What it leaves out of its environment is left out here too.
