@@ -99,12 +99,14 @@ pub fn prepare(model: &Model, note: impl FnOnce(&str)) -> Result<Prepared> {
     paging::prepare(model.source.files())
 }
 
-/// The same, while its vocabulary is read, which takes as long where it is large.
-pub fn prepare_with_tokenizer(model: &Model, note: impl FnOnce(&str)) -> Result<Tokenizer> {
+/// The same, while its vocabulary is read, which takes as long where it is large. It stays until the program ends:
+/// to give back some hundred thousand pieces of text one by one would only hold up that end.
+pub fn prepare_with_tokenizer(model: &Model, note: impl FnOnce(&str)) -> Result<&'static Tokenizer> {
     note_size(model, note);
     let source = model.source.as_ref();
     let (tokenizer, prepared) = both(|| Tokenizer::of(source), || paging::prepare(source.files()));
-    prepared.and(vocabulary(Path::new(&model.path), tokenizer))
+    prepared?;
+    vocabulary(Path::new(&model.path), tokenizer).map(|tokenizer| &*Box::leak(Box::new(tokenizer)))
 }
 
 /// Says so if the weights will not fit into memory.

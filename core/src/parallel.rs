@@ -1,7 +1,7 @@
 //! All cores, where threads can be had.
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Runs `work` where rayon's iterators spread over all cores. A process that may not start threads (a container with
 /// a limit on them) works on the one it has: rayon's own pool would end the program.
@@ -18,7 +18,33 @@ pub fn on_all_cores<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     }
 }
 
-/// Does two things, at the same time where there are cores for it.
-pub fn both<A: Send, B: Send>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + Send) -> (A, B) {
-    on_all_cores(|| rayon::join(a, b))
+/// Does two things, at the same time where a thread can be had. The first is done on the caller's thread: allocators
+/// serve a program's first thread best, so that is where most memory should be asked for.
+pub fn both<A, B: Send>(a: impl FnOnce() -> A, b: impl FnOnce() -> B + Send) -> (A, B) {
+    let waiting = Mutex::new(Some(b));
+    let do_it = || {
+        let b = waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
+        b.map(|b| b())
+    };
+    std::thread::scope(|scope| {
+        let other = std::thread::Builder::new().spawn_scoped(scope, do_it);
+        let a = a();
+        let b = match other {
+            Ok(other) => other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Err(_) => do_it(),
+        };
+        (a, b.expect("taken once, by whichever thread there was"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_are_done_once_and_the_first_here() {
+        let here = std::thread::current().id();
+        let (a, b) = both(|| std::thread::current().id(), || 7);
+        assert_eq!((a, b), (here, 7));
+    }
 }

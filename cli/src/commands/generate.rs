@@ -46,7 +46,7 @@ pub(super) fn run(
         );
     }
     let kv = runner::kv_type(args.kv_type.map(KvWish::kind), backend.kernel.as_ref());
-    let writer = Writer { args, look, model: &model, backend: &backend, tokenizer: &tokenizer, kv };
+    let writer = Writer { args, look, model: &model, backend: &backend, tokenizer, kv };
     let turns = args.chat.chat && args.prompt.is_none() && args.prompt_file.is_none();
     if turns { chat::run(&writer, screen) } else { once(&writer, screen) }
 }

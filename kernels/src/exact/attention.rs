@@ -13,13 +13,17 @@ use scantling_core::matrix::{Matrix, Rows, RowsMut};
 use scantling_core::ops::Attending;
 use std::ops::Range;
 
-/// Positions whose queries are taken together.
+/// Positions of queries that go through the keys together.
 const TILE: usize = 8;
-/// Positions whose values are summed before the next are touched. Those of one head lie as far apart as the values of
-/// all heads are long, often a power of two: more would drive each other out of the cache.
+/// Query heads whose scores are computed together.
+const MOST: usize = 4;
+/// Positions that all heads go through before the next are touched: memory is then read in the order in which it lies.
 const NEAR: usize = 8;
-/// Positions that are asked for ahead of their use, for the same reason: the processor does not foresee them.
+/// Positions that are asked for ahead of their use. The processor does not foresee them where a thread has but some of
+/// the heads.
 const AHEAD: usize = 8;
+/// Vectors of sums that are held at a time, at most.
+const WIDEST: usize = 4;
 
 /// See `ops::attention`.
 pub(super) struct Attend<'a> {
@@ -45,15 +49,16 @@ impl Op for Attend<'_> {
 }
 
 impl Attend<'_> {
-    /// Keys and values that are read where they lie.
+    /// Keys and values that are read where they lie, those of all heads together.
     #[inline(always)]
     fn in_place<S: Simd, W: for<'a> Stored<S, Stack<'a> = Matrix<'a>>>(mut self, s: S) {
-        let mut scores = Vec::new();
-        for g in 0..self.how.kv_heads {
-            let k = self.k.cols_at(g * self.how.key..(g + 1) * self.how.key);
-            let v = self.v.cols_at(g * self.how.value..(g + 1) * self.how.value);
-            self.head::<S, W>(s, g, k, v, &mut scores);
+        let (how, mut stacks) = (self.how, Vec::new());
+        for g in 0..how.kv_heads {
+            let k = self.k.cols_at(g * how.key..(g + 1) * how.key);
+            let v = self.v.cols_at(g * how.value..(g + 1) * how.value);
+            stacks.push((k, v));
         }
+        self.heads::<S, W>(s, 0, &stacks);
     }
 
     /// Keys and values that are widened first, one head at a time.
@@ -62,88 +67,193 @@ impl Attend<'_> {
         let how = self.how;
         let count = self.k.rows();
         let (mut keys, mut values) = (vec![0.0; count * how.key], vec![0.0; count * how.value]);
-        let mut scores = Vec::new();
         for g in 0..how.kv_heads {
             widen(s, self.k.cols_at(g * how.key..(g + 1) * how.key), &mut keys);
             widen(s, self.v.cols_at(g * how.value..(g + 1) * how.value), &mut values);
             let (k, v) = (Rows::new(&keys, count, how.key), Rows::new(&values, count, how.value));
-            self.head::<S, Widened>(s, g, k, v, &mut scores);
+            self.heads::<S, Widened>(s, g, &[(k, v)]);
         }
     }
 
-    /// One key-value head, with all queries that look at it.
+    /// Key-value heads from number `g` on, with all queries that look at them.
     #[inline(always)]
-    fn head<S: Simd, W: Stored<S>>(
-        &mut self,
-        s: S,
-        g: usize,
-        k: W::Stack<'_>,
-        v: W::Stack<'_>,
-        scores: &mut Vec<f32>,
-    ) {
+    fn heads<S: Simd, W: Stored<S>>(&mut self, s: S, g: usize, stacks: &[(W::Stack<'_>, W::Stack<'_>)]) {
         let (how, count) = (self.how, self.k.rows());
-        let group = how.heads / how.kv_heads;
         for first in (0..self.q.rows()).step_by(TILE) {
             let last = self.q.rows().min(first + TILE);
             let all = how.seen(first, count).start..how.seen(last - 1, count).end;
-            let q = self.q;
-            let queries: Vec<(usize, usize, &[f32])> = (first..last)
-                .flat_map(|t| (g * group..(g + 1) * group).map(move |h| (t, h)))
-                .map(|(t, h)| (t, h, &q.row(t)[h * how.key..][..how.key]))
-                .collect();
-            scores.clear();
-            scores.resize(queries.len() * all.len(), 0.0);
-            look::<S, W>(s, k, &queries, all.clone(), scores);
-            for (scores, (t, h, _)) in scores.chunks_mut(all.len().max(1)).zip(&queries) {
-                let seen = within(how.seen(*t, count), &all);
-                weigh(s, how, *h, &mut scores[seen]);
+            let mut sets = Vec::new();
+            for stack in 0..stacks.len() {
+                self.sets::<S>(g, stack, first..last, &all, &mut sets);
             }
-            let mut at = 0;
-            while at < queries.len() {
-                let weights = &scores[at * all.len()..];
-                at += match queries.len() - at {
-                    1 => self.gather::<S, W, 1, 4>(s, v, &queries[at..], weights, &all),
-                    2 => self.gather::<S, W, 2, 4>(s, v, &queries[at..], weights, &all),
-                    3 => self.gather::<S, W, 3, 2>(s, v, &queries[at..], weights, &all),
-                    _ => self.gather::<S, W, 4, 2>(s, v, &queries[at..], weights, &all),
-                };
+            for near in all.clone().step_by(NEAR) {
+                let near = near..all.end.min(near + NEAR);
+                for set in &mut sets {
+                    let (keys, near) = (stacks[set.stack].0, near.clone());
+                    match set.queries.len() {
+                        1 => set.look::<S, W, 1, 4>(s, keys, near, &all),
+                        2 => set.look::<S, W, 2, 4>(s, keys, near, &all),
+                        3 => set.look::<S, W, 3, 2>(s, keys, near, &all),
+                        _ => set.look::<S, W, MOST, 2>(s, keys, near, &all),
+                    }
+                }
+            }
+            for set in &mut sets {
+                for (query, scores) in set.queries.iter().zip(set.scores.chunks_mut(all.len().max(1))) {
+                    weigh(s, how, query.head, &mut scores[within(query.seen.clone(), &all)]);
+                }
+            }
+            for near in all.clone().step_by(NEAR) {
+                let near = near..all.end.min(near + NEAR);
+                for set in &mut sets {
+                    let (values, near) = (stacks[set.stack].1, near.clone());
+                    match set.queries.len() {
+                        1 => set.gather::<S, W, 1, WIDEST>(s, values, near, &all),
+                        2 => set.gather::<S, W, 2, WIDEST>(s, values, near, &all),
+                        3 => set.gather::<S, W, 3, 2>(s, values, near, &all),
+                        _ => set.gather::<S, W, MOST, 2>(s, values, near, &all),
+                    }
+                }
+            }
+            for set in &sets {
+                let long = set.sums.len() / set.queries.len();
+                for (query, sums) in set.queries.iter().zip(set.sums.chunks_exact(long.max(1))) {
+                    let out = &mut self.out.row(query.row)[query.head * how.value..][..how.value];
+                    out.copy_from_slice(&sums[..how.value]);
+                }
             }
         }
     }
 
-    /// Weighted sums of the values for the first `M` queries, `V` vectors of them at a time; gives `M`. They share the
-    /// positions that all of them see; the few before and behind are each query's own.
+    /// The queries of some rows that look at key-value head `g + stack`.
+    #[inline(always)]
+    fn sets<S: Simd>(
+        &self,
+        g: usize,
+        stack: usize,
+        rows: Range<usize>,
+        all: &Range<usize>,
+        sets: &mut Vec<Set>,
+    ) {
+        let (how, count, g) = (self.how, self.k.rows(), g + stack);
+        let group = how.heads / how.kv_heads;
+        let mut queries = Vec::new();
+        for row in rows {
+            for head in g * group..(g + 1) * group {
+                queries.push(Query { row, head, seen: how.seen(row, count) });
+            }
+        }
+        let long = how.value.next_multiple_of(WIDEST * S::LANES);
+        for queries in queries.chunks(MOST) {
+            let x = |i: usize| &self.q.row(queries[i].row)[queries[i].head * how.key..][..how.key];
+            sets.push(Set {
+                stack,
+                x: match queries.len() {
+                    1 => side_by_side::<S, 1>([x(0)]),
+                    2 => side_by_side::<S, 2>([x(0), x(1)]),
+                    3 => side_by_side::<S, 3>([x(0), x(1), x(2)]),
+                    _ => side_by_side::<S, MOST>([x(0), x(1), x(2), x(3)]),
+                },
+                width: how.key,
+                scores: vec![0.0; queries.len() * all.len()],
+                sums: vec![0.0; queries.len() * long],
+                queries: queries.to_vec(),
+            });
+        }
+    }
+}
+
+/// A head of a query.
+#[derive(Clone)]
+struct Query {
+    row: usize,
+    head: usize,
+    /// The positions that it sees.
+    seen: Range<usize>,
+}
+
+/// Up to [`MOST`] queries that look at the same keys.
+struct Set {
+    /// Number of their keys and values.
+    stack: usize,
+    queries: Vec<Query>,
+    /// Those, side by side, each of so many numbers.
+    x: Vec<f32>,
+    width: usize,
+    /// `[query][position]`, later weights.
+    scores: Vec<f32>,
+    /// `[query][element]`, whole multiples of [`WIDEST`] vectors.
+    sums: Vec<f32>,
+}
+
+impl Set {
+    /// Scores of `M` queries, for the keys of some positions, `R` at a time.
+    #[inline(always)]
+    fn look<S: Simd, W: Stored<S>, const M: usize, const R: usize>(
+        &mut self,
+        s: S,
+        stack: W::Stack<'_>,
+        near: Range<usize>,
+        all: &Range<usize>,
+    ) {
+        let mut p = near.start;
+        while p + R <= near.end {
+            let mut keys = [W::row(stack, p); R];
+            for (r, key) in keys.iter_mut().enumerate() {
+                *key = W::row(stack, p + r);
+                if p + r + AHEAD < all.end {
+                    W::ask_for(s, W::row(stack, p + r + AHEAD));
+                }
+            }
+            let found = dots::<S, W, R, M, 1>(s, keys, &self.x, self.width);
+            for (r, found) in found.iter().enumerate() {
+                self.put(p + r, found, all);
+            }
+            p += R;
+        }
+        for p in p..near.end {
+            let [found] = dots::<S, W, 1, M, 1>(s, [W::row(stack, p)], &self.x, self.width);
+            self.put(p, &found, all);
+        }
+    }
+
+    /// Scores of a position.
+    #[inline(always)]
+    fn put<const M: usize>(&mut self, p: usize, found: &[f32; M], all: &Range<usize>) {
+        for (m, found) in found.iter().enumerate() {
+            self.scores[m * all.len() + p - all.start] = *found;
+        }
+    }
+
+    /// Adds the weighted values of some positions to the sums of `M` queries: of those that all of them see to all at
+    /// once, of the few before and behind to each by itself. Every sum is taken in the order of the positions.
     #[inline(always)]
     fn gather<S: Simd, W: Stored<S>, const M: usize, const V: usize>(
         &mut self,
         s: S,
-        v: W::Stack<'_>,
-        queries: &[(usize, usize, &[f32])],
-        weights: &[f32],
+        stack: W::Stack<'_>,
+        near: Range<usize>,
         all: &Range<usize>,
-    ) -> usize {
-        let (width, count) = (self.how.value, self.k.rows());
-        let mut seen = [const { 0..0 }; M];
-        let mut own = [&weights[..0]; M];
-        for (m, (t, _, _)) in queries.iter().enumerate().take(M) {
-            seen[m] = self.how.seen(*t, count);
-            own[m] = &weights[m * all.len()..][..all.len()];
+    ) {
+        let mut shared = near.clone();
+        let mut weights = [&self.scores[..0]; M];
+        for (m, query) in self.queries.iter().enumerate() {
+            shared = shared.start.max(query.seen.start)..shared.end.min(query.seen.end);
+            weights[m] = &self.scores[m * all.len()..][..all.len()];
         }
-        let start = seen.iter().map(|r| r.start).max().unwrap_or(0);
-        let end = seen.iter().map(|r| r.end).min().unwrap_or(0).max(start);
-        let long = width.next_multiple_of(V * S::LANES);
-        let mut sums = vec![0.0; M * long];
-        for ((own, seen), sums) in own.iter().zip(&seen).zip(sums.chunks_exact_mut(long.max(1))) {
-            add::<S, W, 1, V>(s, v, seen.start..start.min(seen.end), [own], all.start, sums);
+        if shared.is_empty() {
+            shared = near.end..near.end;
         }
-        add::<S, W, M, V>(s, v, start..end, own, all.start, &mut sums);
-        for ((own, seen), sums) in own.iter().zip(&seen).zip(sums.chunks_exact_mut(long.max(1))) {
-            add::<S, W, 1, V>(s, v, end.max(seen.start)..seen.end, [own], all.start, sums);
+        let long = self.sums.len() / M;
+        for (m, query) in self.queries.iter().enumerate() {
+            let own = near.start.max(query.seen.start)..query.seen.end.min(shared.start);
+            add::<S, W, 1, V>(s, stack, own, [weights[m]], all, &mut self.sums[m * long..][..long]);
         }
-        for (sums, (t, h, _)) in sums.chunks_exact(long.max(1)).zip(queries) {
-            self.out.row(*t)[h * width..][..width].copy_from_slice(&sums[..width]);
+        add::<S, W, M, V>(s, stack, shared.clone(), weights, all, &mut self.sums);
+        for (m, query) in self.queries.iter().enumerate() {
+            let own = shared.end.max(query.seen.start)..query.seen.end.min(near.end);
+            add::<S, W, 1, V>(s, stack, own, [weights[m]], all, &mut self.sums[m * long..][..long]);
         }
-        M
     }
 }
 
@@ -159,107 +269,48 @@ fn widen<S: Simd>(s: S, m: Matrix<'_>, out: &mut [f32]) {
     }
 }
 
-/// `scores[query][p]` = key·query, for the keys of a range of positions.
-#[inline(always)]
-fn look<S: Simd, W: Stored<S>>(
-    s: S,
-    k: W::Stack<'_>,
-    queries: &[(usize, usize, &[f32])],
-    all: Range<usize>,
-    scores: &mut [f32],
-) {
-    let mut at = 0;
-    while at < queries.len() {
-        let (queries, scores) = (&queries[at..], &mut scores[at * all.len()..]);
-        at += match queries.len() {
-            1 => look_with::<S, W, 1, 4>(s, k, queries, all.clone(), scores),
-            2 => look_with::<S, W, 2, 4>(s, k, queries, all.clone(), scores),
-            3 => look_with::<S, W, 3, 2>(s, k, queries, all.clone(), scores),
-            _ => look_with::<S, W, 4, 2>(s, k, queries, all.clone(), scores),
-        };
-    }
-}
-
-/// The same for the first `M` queries, with `R` keys at a time; gives `M`.
-#[inline(always)]
-fn look_with<S: Simd, W: Stored<S>, const M: usize, const R: usize>(
-    s: S,
-    k: W::Stack<'_>,
-    queries: &[(usize, usize, &[f32])],
-    all: Range<usize>,
-    scores: &mut [f32],
-) -> usize {
-    let mut side = [&[][..]; M];
-    for (side, (_, _, query)) in side.iter_mut().zip(queries) {
-        *side = *query;
-    }
-    let (x, cols, count) = (side_by_side::<S, M>(side), side[0].len(), all.len());
-    for i in (0..count / R * R).step_by(R) {
-        let mut keys = [W::row(k, all.start + i); R];
-        for (r, key) in keys.iter_mut().enumerate() {
-            *key = W::row(k, all.start + i + r);
-            if i + r + AHEAD < count {
-                W::ask_for(s, W::row(k, all.start + i + r + AHEAD));
-            }
-        }
-        let found = dots::<S, W, R, M, 1>(s, keys, &x, cols);
-        for (r, found) in found.iter().enumerate() {
-            for (m, found) in found.iter().enumerate() {
-                scores[m * count + i + r] = *found;
-            }
-        }
-    }
-    for i in count / R * R..count {
-        let [found] = dots::<S, W, 1, M, 1>(s, [W::row(k, all.start + i)], &x, cols);
-        for (m, found) in found.iter().enumerate() {
-            scores[m * count + i] = *found;
-        }
-    }
-    M
-}
-
-/// Adds the weighted values of a range of positions to sums, `[query][element]`, whose rows are whole multiples of `V`
-/// vectors. Weights are counted from position `from`. Each sum is taken in the order of the positions.
+/// Adds the weighted values of up to [`NEAR`] positions to sums, `[query][element]`, whose rows are whole multiples of
+/// `V` vectors. Weights are counted from the start of `all`.
 #[inline(always)]
 fn add<S: Simd, W: Stored<S>, const M: usize, const V: usize>(
     s: S,
     v: W::Stack<'_>,
-    range: Range<usize>,
+    near: Range<usize>,
     weights: [&[f32]; M],
-    from: usize,
+    all: &Range<usize>,
     sums: &mut [f32],
 ) {
+    if near.is_empty() {
+        return;
+    }
+    let mut rows = [W::row(v, near.start); NEAR];
+    for (row, p) in rows.iter_mut().zip(near.clone()) {
+        *row = W::row(v, p);
+        if p + AHEAD < all.end {
+            W::ask_for(s, W::row(v, p + AHEAD));
+        }
+    }
+    let mut own = weights;
+    for own in &mut own {
+        *own = &own[near.start - all.start..][..near.len()];
+    }
     let long = sums.len() / M;
-    for near in range.clone().step_by(NEAR) {
-        let count = NEAR.min(range.end - near);
-        let mut rows = [W::row(v, near); NEAR];
-        let mut own = [&weights[0][..0]; M];
-        for (own, weights) in own.iter_mut().zip(&weights) {
-            *own = &weights[near - from..][..count];
+    for first in (0..long / S::LANES).step_by(V) {
+        let mut vectors = [[s.splat(0.0); V]; M];
+        for (m, vectors) in vectors.iter_mut().enumerate() {
+            load(s, &sums[m * long + first * S::LANES..][..V * S::LANES], vectors);
         }
-        for (i, row) in rows.iter_mut().enumerate().take(count) {
-            *row = W::row(v, near + i);
-            if near + i + AHEAD < range.end {
-                W::ask_for(s, W::row(v, near + i + AHEAD));
-            }
-        }
-        for first in (0..long / S::LANES).step_by(V) {
-            let mut vectors = [[s.splat(0.0); V]; M];
-            for (m, vectors) in vectors.iter_mut().enumerate() {
-                load(s, &sums[m * long + first * S::LANES..][..V * S::LANES], vectors);
-            }
-            for (i, row) in rows[..count].iter().enumerate() {
-                let values = some::<S, W, V>(s, row, first);
-                for (vectors, own) in vectors.iter_mut().zip(&own) {
-                    let weight = s.splat(own[i]);
-                    for (vector, value) in vectors.iter_mut().zip(&values) {
-                        *vector = s.fma(weight, *value, *vector);
-                    }
+        for (i, row) in rows[..near.len()].iter().enumerate() {
+            let values = some::<S, W, V>(s, row, first);
+            for (vectors, own) in vectors.iter_mut().zip(&own) {
+                let weight = s.splat(own[i]);
+                for (vector, value) in vectors.iter_mut().zip(&values) {
+                    *vector = s.fma(weight, *value, *vector);
                 }
             }
-            for (m, vectors) in vectors.iter().enumerate() {
-                store(s, vectors, &mut sums[m * long + first * S::LANES..][..V * S::LANES]);
-            }
+        }
+        for (m, vectors) in vectors.iter().enumerate() {
+            store(s, vectors, &mut sums[m * long + first * S::LANES..][..V * S::LANES]);
         }
     }
 }

@@ -266,6 +266,11 @@ pub(crate) trait Dot8: Copy + Send + Sync + 'static {
     fn no_totals(self) -> Self::Totals;
     /// `totals + runs · scales`, the scale of each output given twice.
     fn add_runs(self, totals: Self::Totals, runs: Self::Runs, scales: &[[i16; 2]; OUTPUTS]) -> Self::Totals;
+    /// The same totals, for the same reason as with [`settled`](Self::settled).
+    #[inline(always)]
+    fn settled_totals(self, totals: Self::Totals) -> Self::Totals {
+        totals
+    }
     /// `totals + Σ a · b`, `b` being two 16-bit numbers.
     fn add_pairs(self, totals: Self::Totals, a: &[[i16; 2]; OUTPUTS], b: u32) -> Self::Totals;
     /// From memory.

@@ -7,6 +7,7 @@ use super::formats::{Codes, Format};
 use scantling_core::matrix::{Matrix, RowsMut};
 use scantling_core::ops::Linear;
 use std::marker::PhantomData;
+use std::ops::Range;
 
 /// Spans that are rearranged at a time: with the tile of activations, they fit in the nearest cache.
 const CHUNK: usize = 4;
@@ -57,7 +58,10 @@ pub(super) fn product<F: Format, S: Dot8>(s: S, linear: Linear<'_>, x: &Tiles, m
         }
         for (row, sums) in sums.iter().enumerate() {
             let y = &mut out.row(row)[outputs.clone()];
-            y.copy_from_slice(&sums[..y.len()]);
+            match y.as_mut_array() {
+                Some(y) => *y = *sums,
+                None => y.copy_from_slice(&sums[..y.len()]),
+            }
             part.finish(0, y);
         }
     }
@@ -90,10 +94,11 @@ impl<F: Format> Task for Pack<'_, F> {
         for (i, panel) in self.panels.iter_mut().enumerate() {
             for (r, codes) in rows.iter_mut().enumerate().take(self.w.rows()) {
                 let w = &self.w.row(r)[(self.from + i) * F::BYTES..];
-                let mut padded = [0; 512];
+                let mut padded;
                 let w = match w.get(..F::BYTES) {
                     Some(whole) => whole,
                     None => {
+                        padded = [0; 512];
                         padded[..w.len()].copy_from_slice(w);
                         &padded[..F::BYTES]
                     }
@@ -222,14 +227,9 @@ fn one_run<F: Format, S: Dot8, const R: usize>(
     let codes = &panel.codes[run * quads..][..quads];
     let x_quads = &x.quads[run * quads..][..quads];
     if F::CODES == Codes::Wide && S::NARROW {
-        // Sums of 16 bits hold one quad alone: each is scaled as it comes, so that but one at a time is held.
-        for (codes, x) in codes.iter().zip(x_quads) {
-            let codes = s.quads(codes);
-            for r in 0..R {
-                let quad = s.multiply::<true>(s.start::<0>(0), codes, x[r]);
-                totals[r] = s.add_runs(totals[r], quad, scales);
-            }
-        }
+        // As many rows at a time as there are registers for, twice at most.
+        wide_rows::<S, R>(s, codes, x_quads, scales, 0..R.min(WIDE_ROWS), totals);
+        wide_rows::<S, R>(s, codes, x_quads, scales, R.min(WIDE_ROWS)..R, totals);
         return;
     }
     let step = step::<F, S>();
@@ -249,6 +249,29 @@ fn one_run<F: Format, S: Dot8, const R: usize>(
         };
         for r in 0..R {
             totals[r] = s.add_runs(totals[r], runs[r], scales);
+        }
+    }
+}
+
+/// Rows of a tile whose sums, with the codes, their magnitudes and what is multiplied meanwhile, fit in 16 registers.
+const WIDE_ROWS: usize = 3;
+const _: () = assert!(TALLEST <= 2 * WIDE_ROWS);
+
+/// Sums of 16 bits hold one quad alone where codes have 8: each is scaled as it comes.
+#[inline(always)]
+fn wide_rows<S: Dot8, const R: usize>(
+    s: S,
+    codes: &[[u8; 4 * OUTPUTS]],
+    x: &[[u32; R]],
+    scales: &[[i16; 2]; OUTPUTS],
+    rows: Range<usize>,
+    totals: &mut [S::Totals; R],
+) {
+    for (codes, x) in codes.iter().zip(x) {
+        let codes = s.quads(codes);
+        for r in rows.clone() {
+            let quad = s.multiply::<true>(s.start::<0>(0), codes, x[r]);
+            totals[r] = s.settled_totals(s.add_runs(totals[r], quad, scales));
         }
     }
 }

@@ -421,6 +421,11 @@ impl Dot8 for Avx2 {
     }
 
     #[inline(always)]
+    fn settled_totals(self, [first, second]: [__m256i; 2]) -> [__m256i; 2] {
+        [x86!(opaque(first)), x86!(opaque(second))]
+    }
+
+    #[inline(always)]
     fn add_pairs(self, totals: [__m256i; 2], a: &[[i16; 2]; OUTPUTS], b: u32) -> [__m256i; 2] {
         let b = x86!(_mm256_set1_epi32(b as i32));
         self.add_runs(totals, [b; 2], a)
