@@ -39,15 +39,15 @@ class Failed(Exception):
     """A program that did not do what it was asked to."""
 
 
-def run(command):
-    """Its output, its seconds, and the most memory of its own, in bytes, that it was seen to have."""
+def run(command, watch=True):
+    """Its output, its seconds, and, if it is watched, the most memory of its own, in bytes, that it was seen to have."""
     began, most = time.perf_counter(), 0
     process = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while process.poll() is None:
+    while watch and process.poll() is None:
         most = max(most, anonymous(process.pid))
         time.sleep(0.005)
-    seconds = time.perf_counter() - began
     out, err = process.communicate()
+    seconds = time.perf_counter() - began
     if process.returncode:
         raise Failed(f"{' '.join(map(str, command))}: exit code {process.returncode}\n{err}")
     return out, seconds, most
@@ -67,21 +67,24 @@ def ours(args, model):
     common = ["--kernel", kernel, "--threads", args.threads]
     out, _, most = run([args.ours.resolve(), "bench", model, *common, "-p", args.p, "-n", args.n, "-r", 1, "--depth", args.depth, "--json"])
     measured = json.loads(out)["runs"][0]
-    rates = {test["test"][:2]: test["tokens_per_second"] for test in measured["tests"]}
-    figures = {"pp": rates["pp"], "tg": rates["tg"], "memory": most - measured["cache_bytes"], "kernel": measured["kernel"]}
+    figures = {"memory": most - measured["cache_bytes"], "kernel": measured["kernel"]}
+    for test in measured["tests"]:
+        what = test["test"][:2]
+        figures |= {what: test["tokens_per_second"], f"{what} share": (test["share"], test["limit"])}
     if not args.depth:
-        figures["first"] = run([args.ours.resolve(), "generate", model, *common, "--prompt", SIXTEEN, "-n", 1])[1]
+        figures["first"] = run([args.ours.resolve(), "generate", model, *common, "--prompt", SIXTEEN, "-n", 1], watch=False)[1]
     return figures
 
 
 def peer(args, model, repack):
-    def call(prompt, new, repetitions, depth):
-        return run([args.peer.resolve(), args.libraries, model, args.threads, prompt, new, repetitions, repack, depth])
+    def call(prompt, new, repetitions, depth, watch):
+        shape = [prompt, new, repetitions, repack, depth]
+        return run([args.peer.resolve(), args.libraries, model, args.threads, *shape], watch)
 
-    out, _, most = call(args.p, args.n, 1, args.depth)
+    out, _, most = call(args.p, args.n, 1, args.depth, True)
     figures = {**json.loads(out.splitlines()[-1]), "memory": most}
     if not args.depth:
-        figures["first"] = call(16, 0, 0, 0)[1]
+        figures["first"] = call(16, 0, 0, 0, False)[1]
     return figures
 
 
@@ -116,6 +119,9 @@ def table(args, all_rounds):
             best = max(PEERS, key=lambda name: better * median(of[name]))
             ratio, low, high = spread([a / b for a, b in zip(of["scantling"], of[best])])
             figures = [form.format(median(of[name])) for name in ("scantling", *PEERS)]
+            shares = [r["scantling"][f"{key} share"] for r in rounds if f"{key} share" in r["scantling"]]
+            if shares:
+                figures[0] += f" ({median(share for share, _ in shares):.0%} of {shares[0][1]})"
             lines.append(f"| {model} | {what} | **{ratio:.2f}** ({low:.2f} to {high:.2f}) | {' | '.join(figures)} |")
         memory = [f"{max(r[name]['memory'] for r in rounds) / 2**20:.0f}" for name in ("scantling", *PEERS)]
         lines.append(f"| {model} | own memory, MiB: ours without, theirs with the cache | | {' | '.join(memory)} |")

@@ -63,6 +63,8 @@ pub trait Peer {
     fn multiply(&mut self, matrix: usize) -> Result<(), String>;
     /// What the last product made.
     fn product(&mut self) -> Result<Vec<f32>, String>;
+    /// Makes ready for widening, outside of what is timed: memory that was never used before is slow to write to.
+    fn prepare_widening(&mut self) {}
     /// Widens a matrix to f32, into one of [`OUTPUTS`] buffers; says so if it cannot.
     fn widen(&mut self, matrix: usize, output: usize) -> Result<(), String>;
     /// What was last written to an output.
@@ -98,17 +100,21 @@ fn obey(peer: &mut dyn Peer, count: usize, next: &mut usize, line: &str) -> Resu
                 peer.multiply(matrix)
             })
         }
-        ["decode", calls, groups] => timed(number(calls)?, number(groups)?, || {
-            let matrix = *next;
-            *next = (matrix + 1) % count;
-            peer.widen(matrix, matrix % OUTPUTS)
-        }),
+        ["decode", calls, groups] => {
+            peer.prepare_widening();
+            timed(number(calls)?, number(groups)?, || {
+                let matrix = *next;
+                *next = (matrix + 1) % count;
+                peer.widen(matrix, matrix % OUTPUTS)
+            })
+        }
         ["write", "matmul", rows, path] => {
             peer.prepare(number(rows)?)?;
             peer.multiply(0)?;
             write(path, &peer.product()?)
         }
         ["write", "decode", path] => {
+            peer.prepare_widening();
             peer.widen(0, 0)?;
             write(path, &peer.widened(0)?)
         }

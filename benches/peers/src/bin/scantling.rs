@@ -101,9 +101,14 @@ impl Peer for Scantling {
         Ok(self.out.data().to_vec())
     }
 
+    fn prepare_widening(&mut self) {
+        for output in &mut self.outputs {
+            output.resize(self.task.out * self.task.inputs, 0.0);
+        }
+    }
+
     fn widen(&mut self, matrix: usize, output: usize) -> Result<(), String> {
         let mut out = std::mem::take(&mut self.outputs[output]);
-        out.resize(self.task.out * self.task.inputs, 0.0);
         let done = self.kernel.decode(self.dtype, self.raw(matrix)?, &mut out);
         self.outputs[output] = out;
         done.map_err(|e| e.to_string())
