@@ -9,6 +9,12 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+/// Links that are followed.
+const MOST_LINKS: usize = 40;
+
+/// Characters of a file's name that the name of the one under way has.
+const SHORT: usize = 40;
+
 /// Files under way. An interrupt ends the program where it stands, and takes them away first.
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
@@ -47,6 +53,15 @@ impl NewFile {
             )));
         }
         let fault = |error| Error::io(target.display().to_string(), "creating it", error);
+        // A link stays, and leads to the new file.
+        let linked = followed(target).map_err(fault)?;
+        let target = linked.as_path();
+        if fs::metadata(target).is_ok_and(|m| m.is_file() && m.permissions().readonly()) {
+            let target = target.display();
+            return Err(Error::Usage(format!(
+                "{target}: it is write-protected; name another file to write to"
+            )));
+        }
         let other = fs::metadata(target).is_ok_and(|m| !m.is_file() && !m.is_dir());
         if other {
             let file = OpenOptions::new().write(true).open(target).map_err(fault)?;
@@ -56,9 +71,9 @@ impl NewFile {
         let Some(name) = name else {
             return Err(Error::Usage(format!("{}: a folder, where a file is to be", target.display())));
         };
-        let mut hidden = std::ffi::OsString::from(".");
-        hidden.push(name);
-        hidden.push(format!(".{}.part", std::process::id()));
+        // Shortened, since a name that is as long as can be leaves no room for more.
+        let short: String = name.to_string_lossy().chars().take(SHORT).collect();
+        let hidden = format!(".{short}.{}.part", std::process::id());
         let beside = target.with_file_name(hidden);
         interrupt::end_at_once();
         // Held while it is made, so that an interrupt finds it in the list or not there at all.
@@ -109,6 +124,17 @@ impl Drop for NewFile {
     }
 }
 
+/// Where a path leads to in the end, be there a file or not.
+fn followed(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        let Ok(next) = fs::read_link(&path) else { return Ok(path) };
+        // Relative to the folder that the link lies in.
+        path = path.parent().unwrap_or(Path::new("")).join(next);
+    }
+    Err(io::Error::other(format!("more than {MOST_LINKS} links, one leading to the next")))
+}
+
 /// Whether two paths lead to one file, links and other names of it included.
 #[cfg(unix)]
 fn same(a: &Path, b: &Path) -> bool {
@@ -141,6 +167,36 @@ mod tests {
         assert!(NewFile::create(folder.path(), &[]).is_err());
         let nowhere = NewFile::create(&folder.path().join("none/b"), &[]).err().unwrap().to_string();
         assert!(nowhere.contains("none/b: creating it") && !nowhere.contains(".part"), "{nowhere}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_stay_and_protected_files_too() {
+        use std::os::unix::fs::symlink;
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir(at("in")).unwrap();
+        symlink("in/new", at("link")).unwrap();
+        symlink("link", at("second")).unwrap();
+        let mut file = NewFile::create(&at("second"), &[]).unwrap();
+        file.write(b"x").unwrap();
+        file.finish().unwrap();
+        assert_eq!(fs::read(at("in/new")).unwrap(), b"x");
+        assert!(fs::symlink_metadata(at("link")).unwrap().is_symlink());
+        symlink("b", at("a")).unwrap();
+        symlink("a", at("b")).unwrap();
+        let told = NewFile::create(&at("a"), &[]).err().unwrap().to_string();
+        assert!(told.contains("links"), "{told}");
+
+        let mut permissions = fs::metadata(at("in/new")).unwrap().permissions();
+        permissions.set_readonly(true);
+        fs::set_permissions(at("in/new"), permissions).unwrap();
+        let told = NewFile::create(&at("in/new"), &[]).err().unwrap().to_string();
+        assert!(told.contains("write-protected"), "{told}");
+
+        let long = at(&"n".repeat(255));
+        NewFile::create(&long, &[]).unwrap().finish().unwrap();
+        assert!(long.exists());
     }
 
     #[test]

@@ -58,10 +58,18 @@ fn cannot_run(registry: &Registry, findings: &[Finding]) -> String {
 
 /// Says of a vocabulary that cannot be read that it is the vocabulary: the model may be fine otherwise.
 pub fn vocabulary<T>(path: &Path, read: Result<T>) -> Result<T> {
+    unfit(path, "cannot read its vocabulary", read)
+}
+
+/// The same of what a chat template gave.
+pub fn chat_template<T>(path: &Path, read: Result<T>) -> Result<T> {
+    unfit(path, "cannot use its chat template", read)
+}
+
+fn unfit<T>(path: &Path, what: &str, read: Result<T>) -> Result<T> {
     read.map_err(|error| match error {
         Error::Malformed { findings } => {
-            let what = "cannot read its vocabulary".to_owned();
-            Error::Unfit { file: path.display().to_string(), what, findings }
+            Error::Unfit { file: path.display().to_string(), what: what.to_owned(), findings }
         }
         error => error,
     })

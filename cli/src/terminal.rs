@@ -87,6 +87,11 @@ impl<'a> Screen<'a> {
         self.look
     }
 
+    /// Whether what is written goes nowhere any more.
+    pub fn is_lost(&self) -> bool {
+        self.failed.is_some()
+    }
+
     /// Columns there are; a very large number where nobody limits them.
     pub fn width(&self) -> usize {
         self.look.width.unwrap_or(usize::MAX).max(20)

@@ -1,5 +1,5 @@
 //! `generate`: what is written, why it stops, and what a real model says.
-#![allow(clippy::disallowed_methods)] // tests read files and the environment
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // tests read files and the environment
 #![allow(clippy::print_stdout, reason = "tests say what they skip")]
 
 mod common;
@@ -173,6 +173,48 @@ fn a_model_that_cannot_be_run_is_told_so() {
     let told = run_in(folder.path(), &["generate", &model, "--prompt", "x"]);
     let head = format!("error: {model}: cannot run this model; this build runs llama, qwen2, qwen3\n");
     assert!(told.code == 3 && told.err.starts_with(&head), "{}", told.err);
+}
+
+/// One infinite weight makes every logit infinite or NaN: there is nothing to choose from, in whatever way.
+#[test]
+fn logits_that_are_none_end_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = changed(folder.path(), |name, mut bytes| {
+        if name == "model.safetensors" {
+            let data = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+            let header: Value = serde_json::from_slice(&bytes[8..data]).unwrap();
+            let at = data + header["model.norm.weight"]["data_offsets"][0].as_u64().unwrap() as usize;
+            bytes[at..at + 2].copy_from_slice(&0x7f80u16.to_le_bytes());
+        }
+        bytes
+    });
+    for args in [&[][..], &["--temperature", "1"], &["--json"], &["--kernel", "scalar"]] {
+        let told =
+            run_in(folder.path(), &[&["generate", &model, "--prompt", "the sea", "-n", "3"], args].concat());
+        assert!(
+            told.code == 1 && told.err.contains("NaN or infinite"),
+            "{args:?} {} {}",
+            told.code,
+            told.err
+        );
+    }
+}
+
+/// Nothing is computed that nobody can read.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_reader_that_is_gone_ends_it() {
+    let model = testdata().join("qwen3-tiny");
+    let args = ["generate", model.to_str().unwrap(), "--prompt", "the sea", "-n", "20", "--ignore-eos"];
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let gone = common::program().args(args).stdout(writer).output().unwrap();
+    let err = String::from_utf8(gone.stderr).unwrap();
+    assert!(gone.status.code() == Some(0) && !err.contains("written 20"), "{err}");
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let full = common::program().args(args).stdout(full).output().unwrap();
+    let err = String::from_utf8(full.stderr).unwrap();
+    assert!(full.status.code() == Some(3) && !err.contains("written 20"), "{err}");
 }
 
 #[test]

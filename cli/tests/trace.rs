@@ -450,6 +450,13 @@ fn numbers_that_are_none_are_no_agreement() {
         told.out
     );
     assert!(told.out.contains("10 of 640 elements are NaN or infinite here, 10 there"), "{}", told.out);
+    assert!(told.out.contains("NOT FINITE"), "{}", told.out);
+    let all = told
+        .out
+        .lines()
+        .find(|line| line.starts_with("layers.1.output "))
+        .unwrap_or_else(|| panic!("{}", told.out));
+    assert!(all.contains(" - ") && !all.contains("0.00e0"), "{all}");
     let report = valid(&run(&[&args[..], &["--json"]].concat()));
     assert_eq!((&report["within"], &report["first"]), (&Value::Bool(false), &Value::Null));
     assert_eq!(report["first_not_finite"]["name"], "layers.1.input_norm");

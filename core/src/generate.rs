@@ -1,6 +1,7 @@
 //! Writing on: a prompt in, token after token out, until something ends it.
 
 use crate::error::{Error, Result};
+use crate::logits::judge;
 use crate::matrix::RowsBuf;
 use crate::model::Session;
 use crate::sample::Sampler;
@@ -49,15 +50,15 @@ pub struct Written {
 }
 
 /// Feeds the session what follows on what it has seen, then writes on. Text is told as it comes, also where it is
-/// empty: whoever listens may end it at any token and between the batches of the prompt by answering `false`, and hears
-/// no more.
+/// empty, and nothing (`None`) between the batches of the prompt: whoever listens may end it each time by answering
+/// `false`, and hears no more.
 pub fn write_on(
     session: &mut Session<'_>,
     tokenizer: &Tokenizer,
     sampler: &mut Sampler,
     prompt: &[u32],
     stops: &Stops,
-    tell: &mut dyn FnMut(&str) -> bool,
+    tell: &mut dyn FnMut(Option<&str>) -> bool,
 ) -> Result<Written> {
     let ends = if stops.ignore_ends { Vec::new() } else { tokenizer.end_ids() };
     let began = Instant::now();
@@ -68,7 +69,7 @@ pub fn write_on(
     let mut text = String::new();
     let mut say = |new: &str, text: &mut String| {
         text.push_str(new);
-        tell(new)
+        tell(Some(new))
     };
     let ending = 'written: {
         let Some(mut logits) = first else { break 'written Ending::Interrupted };
@@ -76,13 +77,13 @@ pub fn write_on(
             if ids.len() >= stops.tokens {
                 break Ending::Length;
             }
-            let row = logits.view();
-            let last = row.rows().checked_sub(1).map(|last| row.row(last));
-            let id = last.and_then(|last| sampler.pick(last, session.ids()));
-            let id = id.ok_or_else(|| {
-                let at = session.len().saturating_sub(1);
-                Error::NotFinite { what: format!("no logit after token {at} is a number") }
-            })?;
+            let rows = logits.view();
+            let row = rows.rows().checked_sub(1).map_or(&[][..], |last| rows.row(last));
+            let at = session.len().saturating_sub(1);
+            judge(at, session.ids().last().copied().unwrap_or(0), row)?;
+            let Some(id) = sampler.pick(row, session.ids()) else {
+                return Err(Error::NotFinite { what: format!("no logit after token {at} is a number") });
+            };
             ids.push(id);
             if ends.contains(&id) {
                 break Ending::Token(id);
@@ -117,7 +118,7 @@ pub fn write_on(
 fn prefill(
     session: &mut Session<'_>,
     prompt: &[u32],
-    tell: &mut dyn FnMut(&str) -> bool,
+    tell: &mut dyn FnMut(Option<&str>) -> bool,
 ) -> Result<Option<RowsBuf>> {
     session.fits(prompt)?;
     let mut rest = prompt;
@@ -127,7 +128,7 @@ fn prefill(
         if more.is_empty() {
             return Ok(Some(logits));
         }
-        if !tell("") {
+        if !tell(None) {
             return Ok(None);
         }
         rest = more;

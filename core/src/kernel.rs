@@ -276,12 +276,28 @@ pub struct KernelPlugin {
 
 inventory::collect!(KernelPlugin);
 
+/// Makes a leaf, or tells why this machine cannot run it.
+pub(crate) type MakeLeaf = fn(&Options) -> Result<Box<dyn Kernel>, String>;
+
 impl KernelPlugin {
     /// Why this machine cannot run it, if it cannot. A wrapper runs wherever the kernel it wraps does.
     pub fn why_not(&self) -> Option<String> {
         match self.make {
-            Make::Leaf(make) => make(&Options::default()).err(),
+            Make::Leaf(make) => self.leaf(make, &Options::default()).err(),
             Make::Wrapper(_) => None,
         }
+    }
+
+    /// Makes the leaf. One that does something else to activations than its plugin says would be chosen for work that it
+    /// is not fit for, and held to bounds that are not its own: it is refused.
+    pub(crate) fn leaf(&self, make: MakeLeaf, options: &Options) -> Result<Box<dyn Kernel>, String> {
+        let kernel = make(options)?;
+        if kernel.precision() == self.precision {
+            return Ok(kernel);
+        }
+        let (says, does) = (self.precision, kernel.precision());
+        Err(format!(
+            "its plugin says precision {says:?}, but the kernel itself {does:?}: one of the two is wrong"
+        ))
     }
 }

@@ -84,6 +84,12 @@ pub fn usable(position: usize, id: u32, row: &[f32], logsumexp: f64) -> Result<(
     })
 }
 
+/// The same of logits whose sum of exponentials nobody needs.
+pub fn judge(position: usize, id: u32, row: &[f32]) -> Result<()> {
+    let fine = row.iter().all(|x| *x < f32::INFINITY) && row.iter().any(|x| x.is_finite());
+    usable(position, id, row, if fine { 0.0 } else { f64::NAN })
+}
+
 /// Rows of logits that are computed at once, so that no more than [`HELD`] bytes of them are.
 pub fn rows_at_once(vocabulary: usize) -> usize {
     (HELD / size_of::<f32>() / vocabulary.max(1)).max(1)
@@ -148,6 +154,11 @@ mod tests {
         ));
         let row = [0.0, f32::NEG_INFINITY];
         usable(0, 0, &row, logsumexp(&row)).unwrap();
+        judge(0, 0, &row).unwrap();
+        for bad in [[0.0, f32::NAN], [f32::INFINITY, 0.0], [f32::NEG_INFINITY; 2]] {
+            let told = judge(0, 0, &bad).unwrap_err().to_string();
+            assert_eq!(told, usable(0, 0, &bad, logsumexp(&bad)).unwrap_err().to_string());
+        }
     }
 
     #[test]

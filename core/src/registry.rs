@@ -4,7 +4,7 @@ use crate::architecture::ArchitecturePlugin;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::finding::{Code, CodeEntry};
-use crate::kernel::{Kernel, KernelPlugin, Make, Options, Precision};
+use crate::kernel::{Kernel, KernelPlugin, Make, MakeLeaf, Options, Precision};
 use crate::source::FormatPlugin;
 
 /// The wrapper that spreads a kernel over the cores.
@@ -15,9 +15,6 @@ const WORDS: [&str; 3] = ["auto", "exact", "fast"];
 
 /// Wrappers around one leaf: each calls the next, so a long chain of them would run out of stack.
 const MOST_WRAPPERS: usize = 8;
-
-/// How a leaf is made.
-type MakeLeaf = fn(&Options) -> std::result::Result<Box<dyn Kernel>, String>;
 
 /// What numbers are wanted for, which decides what the kernel named `auto` is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +60,7 @@ impl Registry {
 
     /// The kernels that the linker brought together, by name: for programs that have no other plugins.
     pub fn linked_kernels() -> Result<Vec<&'static KernelPlugin>> {
-        sorted("kernel", inventory::iter::<KernelPlugin>, |p| p.name)
+        named(sorted("kernel", inventory::iter::<KernelPlugin>, |p| p.name)?)
     }
 
     /// A registry made by hand, for programs whose linker drops what is not named (a static library linked
@@ -76,7 +73,7 @@ impl Registry {
         Ok(Registry {
             formats: sorted("format", formats, |p| p.name)?,
             architectures: sorted("architecture", architectures, |p| p.name)?,
-            kernels: sorted("kernel", kernels, |p| p.name)?,
+            kernels: named(sorted("kernel", kernels, |p| p.name)?)?,
             codes: sorted("finding code", inventory::iter::<CodeEntry>.into_iter().map(|e| e.0), |c| c.id)?,
         })
     }
@@ -193,7 +190,7 @@ impl Registry {
     pub fn leaf(&self, name: &str, options: &Options) -> Result<Box<dyn Kernel>> {
         let plugin = self.kernel_named(name)?;
         match plugin.make {
-            Make::Leaf(make) => make(options).map_err(|why| {
+            Make::Leaf(make) => plugin.leaf(make, options).map_err(|why| {
                 let usable = self.usable_leaves().map(|k| k.name).collect::<Vec<_>>().join(", ");
                 Error::Usage(format!("kernel {name} cannot run here: {why}; usable here: {usable}"))
             }),
@@ -205,7 +202,7 @@ impl Registry {
 
     /// The leaf of highest rank that runs here; with rounded activations only if `fast`.
     pub fn best_leaf(&self, fast: bool, options: &Options) -> Result<Box<dyn Kernel>> {
-        let made = self.ranked(fast).find_map(|(_, make)| make(options).ok());
+        let made = self.ranked(fast).find_map(|(plugin, make)| plugin.leaf(make, options).ok());
         made.ok_or_else(|| Error::Usage("no kernel of this program runs on this machine".into()))
     }
 
@@ -270,6 +267,19 @@ impl Registry {
             _ => leaf,
         }
     }
+}
+
+/// Refuses names of kernels that no specification could name.
+fn named(kernels: Vec<&'static KernelPlugin>) -> Result<Vec<&'static KernelPlugin>> {
+    for name in kernels.iter().map(|k| k.name) {
+        if name.is_empty() || name.contains(['+', ',']) || WORDS.contains(&name) {
+            let words = WORDS.join(", ");
+            return Err(Error::Usage(format!(
+                "a kernel is named \"{name}\": a name is none of {words}, and has neither + nor a comma in it"
+            )));
+        }
+    }
+    Ok(kernels)
 }
 
 fn sorted<T>(
@@ -409,5 +419,32 @@ mod tests {
         let chosen: Vec<&str> =
             standings.iter().filter(|s| s.fast && s.exact).map(|s| s.plugin.name).collect();
         assert_eq!(chosen, ["counted"]);
+    }
+
+    #[test]
+    fn a_kernel_that_its_plugin_is_wrong_about_is_refused() {
+        struct Rounds;
+        impl Kernel for Rounds {
+            fn name(&self) -> String {
+                "rounds".into()
+            }
+            fn precision(&self) -> Precision {
+                Precision::Quantised { block: 32 }
+            }
+        }
+        static ROUNDS: KernelPlugin = leaf("rounds", 200, |_| Ok(Box::new(Rounds)));
+        let why = ROUNDS.why_not().unwrap();
+        assert!(why.contains("Exact") && why.contains("Quantised { block: 32 }"), "{why}");
+    }
+
+    #[test]
+    fn names_that_mean_something_else_are_refused() {
+        static PLUS: KernelPlugin = leaf("a+b", 1, |_| Err(String::new()));
+        static WORD: KernelPlugin = leaf("fast", 1, |_| Err(String::new()));
+        for plugin in [&PLUS, &WORD] {
+            let told = named(vec![plugin]).unwrap_err().to_string();
+            assert!(told.contains(plugin.name) && told.contains("neither +"), "{told}");
+        }
+        assert_eq!(named(vec![&LOW]).unwrap().len(), 1);
     }
 }

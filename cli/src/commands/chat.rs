@@ -6,6 +6,7 @@ use super::tokens::{MOST_TEXT, opening, template, utf8};
 use crate::interrupt::{INTERRUPTED, Interrupts};
 use crate::render::json::generate::{self as document, Chat, Turn};
 use crate::render::text;
+use crate::runner;
 use crate::terminal::Screen;
 use scantling_core::error::{Error, Result};
 use scantling_core::generate::Ending;
@@ -15,9 +16,13 @@ use std::fmt::Write;
 use std::io::{self, BufRead, IsTerminal, Read};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
+use std::time::Duration;
 
 /// Tokens there is room for, where neither the user nor the model says less: some pages of talk.
 const CONTEXT: usize = 4096;
+
+/// How long an interrupt is waited for behind the end of the input.
+const GRACE: Duration = Duration::from_millis(50);
 
 /// What can come while a turn is waited for.
 enum Event {
@@ -49,7 +54,10 @@ pub(super) fn run(writer: &Writer<'_>, screen: &mut Screen<'_>) -> Result<u8> {
     let interrupts = Interrupts::heed(move || drop(interrupted.send(Event::Interrupted)));
     let lines = Lines::new(tell, events);
     let mut turns = Vec::new();
-    let mut render = |messages: &[Message]| writer.ids(&template.render(messages, true)?, Reading::TEMPLATED);
+    let mut render = |messages: &[Message]| {
+        let said = runner::chat_template(&writer.args.model, template.render(messages, true))?;
+        writer.ids(&said, Reading::TEMPLATED)
+    };
     let code = talk(writer, &mut render, &mut session, &lines, &interrupts, &mut turns, screen);
     report(writer.look, writer.backend);
     // What was answered is told even where a later turn could not be.
@@ -97,12 +105,12 @@ fn talk(
         }
         let rest = session.rewind(&ids);
         let kept = session.len();
-        let done = writer.write(session, &mut sampler, rest, interrupts, screen)?;
+        let done = writer.write(session, &mut sampler, rest, interrupts, true, screen)?;
         messages.push(Message::new("assistant", &*done.text));
-        let over = done.ending == Ending::Interrupted && !watched;
+        let over = done.ending == Ending::Interrupted && (!watched || screen.is_lost());
         turns.push(Turn { user: said, kept, prompt: ids, done });
         if over {
-            return Ok(INTERRUPTED);
+            return Ok(if screen.is_lost() { 0 } else { INTERRUPTED });
         }
     }
 }
@@ -137,7 +145,11 @@ impl Lines {
     fn next(&self) -> Event {
         // Both ends are there as long as the thread is, which waits for wishes.
         let event = self.wishes.send(()).ok().and_then(|()| self.events.recv().ok());
-        event.unwrap_or(Event::End)
+        match event.unwrap_or(Event::End) {
+            // An interrupt goes to all of a pipeline: whoever fed this one may have ended of it a moment earlier.
+            Event::End => self.events.recv_timeout(GRACE).unwrap_or(Event::End),
+            event => event,
+        }
     }
 }
 

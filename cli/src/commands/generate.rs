@@ -66,19 +66,19 @@ fn once(writer: &Writer<'_>, screen: &mut Screen<'_>) -> Result<u8> {
     let mut session = writer.session(args.context.unwrap_or(ids.len().saturating_add(args.new_tokens)))?;
     session.fits(&ids)?;
     let interrupts = Interrupts::heed(interrupt::quit);
-    let done = writer.write(&mut session, &mut writer.sampler(), &ids, &interrupts, screen);
+    let done = writer.write(&mut session, &mut writer.sampler(), &ids, &interrupts, false, screen);
     report(writer.look, writer.backend);
     let done = done?;
     if args.run.list.wants_json() {
         json::generate::generate(screen, writer.model, writer.backend, writer.kv, &ids, &done);
     }
-    Ok(if done.ending == Ending::Interrupted { INTERRUPTED } else { 0 })
+    Ok(if done.ending == Ending::Interrupted && !screen.is_lost() { INTERRUPTED } else { 0 })
 }
 
 impl<'a> Writer<'a> {
     /// The model's chat template, if it has one.
     pub fn template(&self) -> Result<Option<ChatTemplate>> {
-        ChatTemplate::of(self.model.source.as_ref(), self.tokenizer)
+        runner::chat_template(&self.args.model, ChatTemplate::of(self.model.source.as_ref(), self.tokenizer))
     }
 
     /// The tokens of a text, of which there has to be one.
@@ -105,27 +105,36 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes on behind what the session has seen and these tokens. Unless JSON is asked for, the text is shown as it
-    /// comes, and then what ran and how fast.
+    /// comes, and then what ran and how fast. In a talk an interrupt ends the answer, also while the prompt is read;
+    /// otherwise it ends the program then, since nothing was written yet.
     pub fn write(
         &self,
         session: &mut Session<'_>,
         sampler: &mut Sampler,
         prompt: &[u32],
         interrupts: &Interrupts,
+        talk: bool,
         screen: &mut Screen<'_>,
     ) -> Result<Written> {
         let args = self.args;
         let stops = Stops { tokens: args.new_tokens, texts: args.stop.clone(), ignore_ends: args.ignore_eos };
         let json = args.run.list.wants_json();
         let kept = session.len();
-        interrupts.begin();
+        let mut under_way = talk;
+        if under_way {
+            interrupts.begin();
+        }
         let done = write_on(session, self.tokenizer, sampler, prompt, &stops, &mut |text| {
+            let Some(text) = text else { return !interrupts.came() };
+            if !std::mem::replace(&mut under_way, true) {
+                interrupts.begin();
+            }
             if !json && !text.is_empty() {
                 let look = screen.look();
                 screen.send(text::generate::shown(text, look).as_bytes());
                 screen.flush();
             }
-            !interrupts.came()
+            !interrupts.came() && !screen.is_lost()
         });
         interrupts.end();
         let done = done?;
@@ -134,7 +143,8 @@ impl<'a> Writer<'a> {
             screen.flush();
             let cache = session.cache_bytes(session.len()).unwrap_or(0);
             let held = session.owned_bytes().saturating_add(cache);
-            let read = text::generate::Read { kept, prompt: prompt.len() };
+            let read = session.len().saturating_sub(kept).min(prompt.len());
+            let read = text::generate::Read { kept, prompt: read };
             self.told(|to| text::generate::summary(to, self.model, self.backend, read, held, &done))?;
         }
         Ok(done)

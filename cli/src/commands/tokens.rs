@@ -42,7 +42,8 @@ impl Asked<'_> {
         }
         let mut messages = opening(self.system);
         messages.push(Message::new("user", given));
-        Ok((template(self.model, chat()?)?.render(&messages, true)?, Reading::TEMPLATED))
+        let said = template(self.model, chat()?)?.render(&messages, true);
+        Ok((runner::chat_template(self.model, said)?, Reading::TEMPLATED))
     }
 }
 

@@ -179,16 +179,30 @@ fn element(screen: &mut Screen<'_>, word: &str, d: &Difference) -> fmt::Result {
 }
 
 fn growth(stats: &[&Stats]) -> Table {
-    let mut table = Table::new(&["PLACE", ">MAX ABS", ">OF LARGEST", ">RMS", ">COSINE", ">BEYOND"]);
+    let mut heads = vec!["PLACE", ">MAX ABS", ">OF LARGEST", ">RMS", ">COSINE", ">BEYOND"];
+    let any = stats.iter().any(|s| s.not_finite != (0, 0));
+    if any {
+        heads.push(">NOT FINITE");
+    }
+    let mut table = Table::new(&heads);
+    let number = |n: usize| if n == 0 { String::new() } else { thousands(n as u64) };
     for stats in stats {
-        table.row([
+        let (here, there) = stats.not_finite;
+        // The figures are of the numbers there are.
+        let none = here.max(there) == stats.rows.saturating_mul(stats.cols);
+        let figure = |told: String| if none { "-".to_owned() } else { told };
+        let mut row = vec![
             escape(&stats.place.to_string()).into_owned(),
-            format!("{:.2e}", stats.max_abs),
-            format!("{:.2e}", stats.max_share),
-            format!("{:.2e}", stats.rms),
-            format!("{:.9}", stats.cosine),
-            if stats.beyond == 0 { String::new() } else { thousands(stats.beyond as u64) },
-        ]);
+            figure(format!("{:.2e}", stats.max_abs)),
+            figure(format!("{:.2e}", stats.max_share)),
+            figure(format!("{:.2e}", stats.rms)),
+            figure(format!("{:.9}", stats.cosine)),
+            number(stats.beyond),
+        ];
+        if any {
+            row.push(number(here.max(there)));
+        }
+        table.row(row);
     }
     table
 }
