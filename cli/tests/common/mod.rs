@@ -55,6 +55,8 @@ pub fn on_terminal(args: &[&str]) -> Option<Command> {
     let line = format!("exec {}", words.map(quoted).collect::<Vec<_>>().join(" "));
     let mut command = Command::new("script");
     command.args(["-q", "-e", "-c", &line, "/dev/null"]);
+    // Whatever runs the tests may have no terminal itself.
+    command.env("TERM", "xterm");
     // What it leaves out of its environment is left out here too.
     for (name, value) in program.get_envs() {
         match value {
