@@ -98,6 +98,17 @@ pub fn ids_in(text: &str) -> Result<Vec<u32>, String> {
     words.enumerate().map(id).collect()
 }
 
+/// How a text is put to a model that talks.
+#[derive(Debug, Args)]
+pub struct ChatArgs {
+    /// Put the text through the model's chat template, as what the user says
+    #[arg(long)]
+    pub chat: bool,
+    /// What the system says before the user
+    #[arg(long, value_name = "TEXT", requires = "chat")]
+    pub system: Option<String>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,15 +121,4 @@ mod tests {
         assert!(ids("1,-2").unwrap_err().contains("number 1 of it is \"-2\""));
         assert!(ids("[]").is_err());
     }
-}
-
-/// How a text is put to a model that talks.
-#[derive(Debug, Args)]
-pub struct ChatArgs {
-    /// Put the text through the model's chat template, as what the user says
-    #[arg(long)]
-    pub chat: bool,
-    /// What the system says before the user
-    #[arg(long, value_name = "TEXT", requires = "chat")]
-    pub system: Option<String>,
 }

@@ -4,6 +4,7 @@
 use super::activations::{Grain, SPAN, TALLEST, Tile, Tiles, swap_halves};
 use super::dot8::{Dot8, OUTPUTS, Task};
 use super::formats::{Codes, Format};
+use super::rows::padded;
 use scantling_core::matrix::{Matrix, RowsMut};
 use scantling_core::ops::Linear;
 use std::marker::PhantomData;
@@ -94,13 +95,12 @@ impl<F: Format> Task for Pack<'_, F> {
         for (i, panel) in self.panels.iter_mut().enumerate() {
             for (r, codes) in rows.iter_mut().enumerate().take(self.w.rows()) {
                 let w = &self.w.row(r)[(self.from + i) * F::BYTES..];
-                let mut padded;
+                let mut room;
                 let w = match w.get(..F::BYTES) {
                     Some(whole) => whole,
                     None => {
-                        padded = [0; 512];
-                        padded[..w.len()].copy_from_slice(w);
-                        &padded[..F::BYTES]
+                        room = [0; 512];
+                        padded::<F>(w, &mut room)
                     }
                 };
                 pack_row::<F, S>(s, w, r, codes, panel);

@@ -93,7 +93,7 @@ impl<F: Format> Product<'_, F> {
 /// What is left of a row, too short for a span, with zeros behind it. Blocks of zero bytes against activations of zero
 /// add nothing.
 #[inline(always)]
-fn padded<'a, F: Format>(rest: &[u8], room: &'a mut [u8; 512]) -> &'a [u8] {
+pub(super) fn padded<'a, F: Format>(rest: &[u8], room: &'a mut [u8; 512]) -> &'a [u8] {
     room[..rest.len()].copy_from_slice(rest);
     &room[..F::BYTES]
 }
