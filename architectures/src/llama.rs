@@ -4,19 +4,20 @@
 
 use scantling_core::architecture::{Architecture, ArchitecturePlugin, Decoder};
 use scantling_core::axis::Axis;
-use scantling_core::block::{self, Ending, SwiGlu};
+use scantling_core::block::{self, Ending, Parts, SelfAttention, SwiGlu};
 use scantling_core::cache::LayerCache;
-use scantling_core::config::{Config, Key};
+use scantling_core::config::Config;
 use scantling_core::decoder::{self, HeadDim};
 use scantling_core::error::Result;
 use scantling_core::index::TensorIndex;
 use scantling_core::inventory;
 use scantling_core::matrix::RowsBuf;
+use scantling_core::metadata::Value;
 use scantling_core::ops::Pairing;
 use scantling_core::pass::{Heads, Pass};
 use scantling_core::rope::Rope;
 use scantling_core::source::Dialect;
-use scantling_core::table::{LinearId, TensorId, TensorTable};
+use scantling_core::table::{TensorId, TensorTable};
 
 /// The family. GGUF files of Mistral carry its name too, and its tensors.
 pub const LLAMA: ArchitecturePlugin = ArchitecturePlugin {
@@ -25,14 +26,11 @@ pub const LLAMA: ArchitecturePlugin = ArchitecturePlugin {
     model_types: &["llama"],
     classes: &["LlamaForCausalLM", "LlamaModel"],
     gguf: &["llama"],
-    when: Some(|config| !config.has(&EXPERTS)),
+    when: Some(|config| !config.has(&decoder::EXPERTS)),
     build,
 };
 
 inventory::submit! { LLAMA }
-
-static EXPERTS: Key =
-    Key { hf: &["num_local_experts"], gguf: "expert_count", symbol: "", meaning: "experts" };
 
 struct Llama {
     tensors: TensorTable,
@@ -40,7 +38,6 @@ struct Llama {
     rope: Rope,
     /// What a GGUF file divides the frequencies by, if it does.
     frequencies: TensorId,
-    pairing: Pairing,
     eps: f32,
     embedding: TensorId,
     layers: Vec<Layer>,
@@ -49,8 +46,7 @@ struct Llama {
 
 struct Layer {
     input_norm: TensorId,
-    qkv: [LinearId; 3],
-    o: LinearId,
+    attention: SelfAttention,
     ffn: SwiGlu,
 }
 
@@ -73,9 +69,8 @@ impl Decoder for Llama {
         self.embedding
     }
 
-    fn interleaved(&self, name: &str) -> Option<usize> {
-        let turned = self.pairing == Pairing::Neighbours && ["q", "k", "q_rope", "k_rope"].contains(&name);
-        turned.then_some(self.heads.key)
+    fn interleaved(&self, name: &str, dialect: Dialect) -> Option<usize> {
+        block::interleaved(name, dialect, self.heads.key)
     }
 
     fn forward(&self, p: &mut Pass<'_>) -> RowsBuf {
@@ -84,15 +79,12 @@ impl Decoder for Llama {
             Some(factors) => &self.rope.divided_by_each(factors),
             None => &self.rope,
         };
-        let rotation = p.rotation(rope, self.pairing, self.heads.key);
+        let pairing = self.layers.first().map_or(Pairing::Halves, |l| l.attention.pairing(p));
+        let rotation = p.rotation(rope, pairing, self.heads.key);
         for (i, layer) in self.layers.iter().enumerate() {
             p.layer = Some(i);
             let y = p.rms_norm("input_norm", &x, layer.input_norm, self.eps);
-            let [mut q, mut k, v] = p.project(["q", "k", "v"], layer.qkv, &y);
-            p.rope("q_rope", &mut q, &rotation);
-            p.rope("k_rope", &mut k, &rotation);
-            let heads = p.attend("heads", [&q, &k, &v], self.heads, None);
-            let [attention] = p.project(["attention"], [layer.o], &heads);
+            let attention = layer.attention.run(p, &y, Some(&rotation), None, self.eps);
             p.add("residual", &mut x, &attention);
             layer.ffn.run(p, &mut x, self.eps);
         }
@@ -111,27 +103,24 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
     let bias = decoder::bias(config, &decoder::ATTENTION_BIAS, tensors, "blk.0.attn_q.bias");
     let ffn_bias = decoder::bias(config, &decoder::MLP_BIAS, tensors, "blk.0.ffn_gate.bias");
     let tied = config.flag_or(&decoder::TIE, false);
-    let pairing = match config.dialect() {
-        Dialect::Hf => Pairing::Halves,
-        Dialect::Gguf => Pairing::Neighbours,
-    };
+    config.assume(&decoder::SLIDING_WINDOW, Value::Text("none".into()));
     config.settle()?;
 
     let mut t = TensorTable::new("model.layers", "blk");
     let embedding = t.embedding("model.embed_tokens.weight", "token_embd.weight", [&vocab, &hidden]);
     let half = Axis::new(widths.head_dim.len / 2, "half of the head's width");
     let frequencies = t.gguf_helper("rope_freqs.weight", &half);
+    let parts = Parts { bias, output_bias: bias, interleaved: true, ..Parts::default() };
     let mut layers = Vec::with_capacity(count);
     for i in 0..count {
         t.layer(i);
         let input_norm = t.scale("input_layernorm.weight", "attn_norm.weight", &hidden);
-        let qkv = block::qkv(&mut t, &widths, &hidden, bias);
-        let o = block::attention_output(&mut t, &widths, &hidden, bias);
+        let attention = SelfAttention::of(&mut t, &widths, &hidden, parts);
         let ffn = SwiGlu::of(&mut t, &hidden, &inner, ffn_bias);
-        layers.push(Layer { input_norm, qkv, o, ffn });
+        layers.push(Layer { input_norm, attention, ffn });
     }
     t.ignore("self_attn.rotary_emb.inv_freq");
     let ending = Ending::of(config, &mut t, [&vocab, &hidden], embedding, tied);
     let heads = widths.heads;
-    Ok(Box::new(Llama { tensors: t, heads, rope, frequencies, pairing, eps, embedding, layers, ending }))
+    Ok(Box::new(Llama { tensors: t, heads, rope, frequencies, eps, embedding, layers, ending }))
 }

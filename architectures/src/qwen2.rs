@@ -1,7 +1,7 @@
 //! Qwen2 and Qwen2.5: pre-norm decoder with grouped-query attention, biases on q, k and v, and SwiGLU.
 
 use scantling_core::architecture::{Architecture, ArchitecturePlugin, Decoder};
-use scantling_core::block::{self, Ending, SwiGlu};
+use scantling_core::block::{Ending, Parts, SelfAttention, SwiGlu};
 use scantling_core::cache::LayerCache;
 use scantling_core::config::Config;
 use scantling_core::decoder::{self, HeadDim};
@@ -12,7 +12,7 @@ use scantling_core::matrix::RowsBuf;
 use scantling_core::ops::Pairing;
 use scantling_core::pass::{Heads, Pass};
 use scantling_core::rope::Rope;
-use scantling_core::table::{LinearId, TensorId, TensorTable};
+use scantling_core::table::{TensorId, TensorTable};
 
 /// The family.
 pub const QWEN2: ArchitecturePlugin = ArchitecturePlugin {
@@ -40,8 +40,7 @@ struct Qwen2 {
 struct Layer {
     window: Option<usize>,
     input_norm: TensorId,
-    qkv: [LinearId; 3],
-    o: LinearId,
+    attention: SelfAttention,
     ffn: SwiGlu,
 }
 
@@ -70,11 +69,7 @@ impl Decoder for Qwen2 {
         for (i, layer) in self.layers.iter().enumerate() {
             p.layer = Some(i);
             let y = p.rms_norm("input_norm", &x, layer.input_norm, self.eps);
-            let [mut q, mut k, v] = p.project(["q", "k", "v"], layer.qkv, &y);
-            p.rope("q_rope", &mut q, &rotation);
-            p.rope("k_rope", &mut k, &rotation);
-            let heads = p.attend("heads", [&q, &k, &v], self.heads, layer.window);
-            let [attention] = p.project(["attention"], [layer.o], &heads);
+            let attention = layer.attention.run(p, &y, Some(&rotation), layer.window, self.eps);
             p.add("residual", &mut x, &attention);
             layer.ffn.run(p, &mut x, self.eps);
         }
@@ -96,14 +91,14 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
 
     let mut t = TensorTable::new("model.layers", "blk");
     let embedding = t.embedding("model.embed_tokens.weight", "token_embd.weight", [&vocab, &hidden]);
+    let parts = Parts { bias: true, ..Parts::default() };
     let mut layers = Vec::with_capacity(windows.len());
     for (i, window) in windows.into_iter().enumerate() {
         t.layer(i);
         let input_norm = t.scale("input_layernorm.weight", "attn_norm.weight", &hidden);
-        let qkv = block::qkv(&mut t, &widths, &hidden, true);
-        let o = block::attention_output(&mut t, &widths, &hidden, false);
+        let attention = SelfAttention::of(&mut t, &widths, &hidden, parts);
         let ffn = SwiGlu::of(&mut t, &hidden, &inner, false);
-        layers.push(Layer { window, input_norm, qkv, o, ffn });
+        layers.push(Layer { window, input_norm, attention, ffn });
     }
     t.ignore("self_attn.rotary_emb.inv_freq");
     let ending = Ending::of(config, &mut t, [&vocab, &hidden], embedding, tied);

@@ -2,7 +2,7 @@
 //! rotation, an explicit head width and SwiGLU.
 
 use scantling_core::architecture::{Architecture, ArchitecturePlugin, Decoder};
-use scantling_core::block::{self, Ending, SwiGlu};
+use scantling_core::block::{Ending, Parts, SelfAttention, SwiGlu};
 use scantling_core::cache::LayerCache;
 use scantling_core::config::Config;
 use scantling_core::decoder::{self, HeadDim};
@@ -13,7 +13,7 @@ use scantling_core::matrix::RowsBuf;
 use scantling_core::ops::Pairing;
 use scantling_core::pass::{Heads, Pass};
 use scantling_core::rope::Rope;
-use scantling_core::table::{LinearId, TensorId, TensorTable};
+use scantling_core::table::{TensorId, TensorTable};
 
 /// The family.
 pub const QWEN3: ArchitecturePlugin = ArchitecturePlugin {
@@ -41,10 +41,7 @@ struct Qwen3 {
 struct Layer {
     window: Option<usize>,
     input_norm: TensorId,
-    qkv: [LinearId; 3],
-    q_norm: TensorId,
-    k_norm: TensorId,
-    o: LinearId,
+    attention: SelfAttention,
     ffn: SwiGlu,
 }
 
@@ -73,13 +70,7 @@ impl Decoder for Qwen3 {
         for (i, layer) in self.layers.iter().enumerate() {
             p.layer = Some(i);
             let y = p.rms_norm("input_norm", &x, layer.input_norm, self.eps);
-            let [mut q, mut k, v] = p.project(["q", "k", "v"], layer.qkv, &y);
-            p.rms_norm_heads("q_norm", &mut q, layer.q_norm, self.eps);
-            p.rms_norm_heads("k_norm", &mut k, layer.k_norm, self.eps);
-            p.rope("q_rope", &mut q, &rotation);
-            p.rope("k_rope", &mut k, &rotation);
-            let heads = p.attend("heads", [&q, &k, &v], self.heads, layer.window);
-            let [attention] = p.project(["attention"], [layer.o], &heads);
+            let attention = layer.attention.run(p, &y, Some(&rotation), layer.window, self.eps);
             p.add("residual", &mut x, &attention);
             layer.ffn.run(p, &mut x, self.eps);
         }
@@ -102,16 +93,15 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
 
     let mut t = TensorTable::new("model.layers", "blk");
     let embedding = t.embedding("model.embed_tokens.weight", "token_embd.weight", [&vocab, &hidden]);
+    let norms = Some([&widths.head_dim; 2]);
+    let parts = Parts { bias, output_bias: bias, norms, ..Parts::default() };
     let mut layers = Vec::with_capacity(windows.len());
     for (i, window) in windows.into_iter().enumerate() {
         t.layer(i);
         let input_norm = t.scale("input_layernorm.weight", "attn_norm.weight", &hidden);
-        let qkv = block::qkv(&mut t, &widths, &hidden, bias);
-        let q_norm = t.scale("self_attn.q_norm.weight", "attn_q_norm.weight", &widths.head_dim);
-        let k_norm = t.scale("self_attn.k_norm.weight", "attn_k_norm.weight", &widths.head_dim);
-        let o = block::attention_output(&mut t, &widths, &hidden, bias);
+        let attention = SelfAttention::of(&mut t, &widths, &hidden, parts);
         let ffn = SwiGlu::of(&mut t, &hidden, &inner, false);
-        layers.push(Layer { window, input_norm, qkv, q_norm, k_norm, o, ffn });
+        layers.push(Layer { window, input_norm, attention, ffn });
     }
     let ending = Ending::of(config, &mut t, [&vocab, &hidden], embedding, tied);
     let heads = widths.heads;

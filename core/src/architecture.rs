@@ -29,11 +29,11 @@ pub trait Decoder: Send + Sync {
     /// The tensor that has a row for each token.
     fn embedding(&self) -> TensorId;
 
-    /// Width of the heads of an intermediate whose rows have the pairs that rotate side by side (`0 1 0 1`) where
-    /// Hugging Face has them a half apart (`0 0 1 1`), so that a trace can bring both into one order. `None` for
-    /// those that are in that order already.
-    fn interleaved(&self, name: &str) -> Option<usize> {
-        let _ = name;
+    /// Width of the heads of an intermediate that, computed from a file of this dialect, has the pairs that rotate side
+    /// by side (`0 1 0 1`) where from a Hugging Face file it has them half a head apart (`0 0 1 1`), so that a trace can
+    /// bring both into one order. `None` for those that are in that order already.
+    fn interleaved(&self, name: &str, dialect: Dialect) -> Option<usize> {
+        let _ = (name, dialect);
         None
     }
 

@@ -58,12 +58,22 @@ keys! {
     USE_SLIDING_WINDOW: ["use_sliding_window"] | "", "" "sliding window in use";
     /// Tokens that one token sees.
     SLIDING_WINDOW: ["sliding_window"] | "attention.sliding_window", "" "sliding window";
+    /// Experts.
+    EXPERTS: ["num_experts", "num_local_experts", "n_routed_experts"] | "expert_count", "E" "experts";
+    /// Experts that a token uses.
+    EXPERTS_USED: ["num_experts_per_tok"] | "expert_used_count", "" "experts of a token";
+    /// Inner width of an expert.
+    EXPERT_SIZE: ["moe_intermediate_size"] | "expert_feed_forward_length", "Ie" "inner width of an expert";
+    /// Whether the weights of the chosen experts are divided by their sum.
+    NORM_TOPK: ["norm_topk_prob"] | "expert_weights_norm", "" "weights of the chosen experts sum to 1";
+    /// What scores are multiplied by is 1/√this.
+    QUERY_SCALAR: ["query_pre_attn_scalar"] | "", "" "scores are divided by its root";
     /// Base of the rotary frequencies.
-    ROPE_THETA: ["rope_parameters.rope_theta", "rope_theta"] | "rope.freq_base", "" "rotary base";
+    ROPE_THETA: ["rope_parameters.rope_theta", "rope_parameters.full_attention.rope_theta", "rope_theta"] | "rope.freq_base", "" "rotary base";
     /// Kind of rope scaling.
-    ROPE_TYPE: ["rope_parameters.rope_type", "rope_scaling.rope_type", "rope_scaling.type"] | "rope.scaling.type", "" "rotary scaling";
+    ROPE_TYPE: ["rope_parameters.rope_type", "rope_parameters.full_attention.rope_type", "rope_scaling.rope_type", "rope_scaling.type"] | "rope.scaling.type", "" "rotary scaling";
     /// How far the context is stretched.
-    ROPE_FACTOR: ["rope_parameters.factor", "rope_scaling.factor"] | "rope.scaling.factor", "" "rotary scaling factor";
+    ROPE_FACTOR: ["rope_parameters.factor", "rope_parameters.full_attention.factor", "rope_scaling.factor"] | "rope.scaling.factor", "" "rotary scaling factor";
     /// Length the model was first trained at.
     ROPE_ORIGINAL: ["rope_parameters.original_max_position_embeddings", "rope_scaling.original_max_position_embeddings"] | "rope.scaling.original_context_length", "" "context before scaling";
     /// llama3 scaling: wavelengths above original / this are divided.
@@ -112,8 +122,53 @@ pub struct Attention {
     pub kv: Axis,
 }
 
-/// Reads the heads and their width, and holds them against each other.
+/// Reads the heads and their width, and holds them against each other. All of a head is rotated.
 pub fn attention(config: &Config, hidden: &Axis, unsaid: HeadDim) -> Attention {
+    let attention = heads(config, hidden, unsaid);
+    if config.dialect() == Dialect::Gguf {
+        let width = config.limit(&ROTARY_DIM);
+        let whole = width.is_none_or(|w| w == attention.head_dim.len);
+        config.require(whole, &[&ROTARY_DIM, &HEAD_DIM], "all of a head is rotated");
+    }
+    // Asked for only where it stands: the families rotate the whole head and do not know the key, other readers may
+    // heed it.
+    if config.has(&PARTIAL_ROTARY) && config.number(&PARTIAL_ROTARY, Bound::Positive) != 1.0 {
+        config.unsupported(
+            &PARTIAL_ROTARY,
+            "this family rotates the whole of a head",
+            "remove it, or set it to 1",
+        );
+    }
+    attention
+}
+
+/// The same where the first part of each head is rotated. Also gives how many elements that are; `unsaid` is the part
+/// in a Hugging Face config that does not say it.
+pub fn attention_in_part(
+    config: &Config,
+    hidden: &Axis,
+    unsaid: HeadDim,
+    unsaid_part: f64,
+) -> (Attention, usize) {
+    let attention = heads(config, hidden, unsaid);
+    let head = attention.head_dim.len;
+    let (key, turned) = match config.dialect() {
+        Dialect::Hf => {
+            let part = config.number_or(&PARTIAL_ROTARY, Bound::Positive, unsaid_part);
+            (&PARTIAL_ROTARY, (head as f64 * part) as usize)
+        }
+        Dialect::Gguf => {
+            let whole = attention.head_dim.why().to_owned();
+            (&ROTARY_DIM, config.count_or_derived(&ROTARY_DIM, Some(head), &whole).len)
+        }
+    };
+    let fits = turned <= head && turned > 0 && turned.is_multiple_of(2);
+    config.require(fits, &[key, &HEAD_DIM], "the rotated part of a head is even, and no wider than the head");
+    config.note(key, format!("{turned} of the {head} elements of a head are rotated"));
+    (attention, turned.min(head))
+}
+
+fn heads(config: &Config, hidden: &Axis, unsaid: HeadDim) -> Attention {
     let head_dim = match (config.dialect(), unsaid) {
         (Dialect::Hf, HeadDim::Fixed(width)) => config.count_or(&HEAD_DIM, width),
         _ => shared_head_dim(config, hidden),
@@ -136,22 +191,9 @@ pub fn attention(config: &Config, hidden: &Axis, unsaid: HeadDim) -> Attention {
         "rotary embedding needs an even width of a head",
     );
     if config.dialect() == Dialect::Gguf {
-        for (key, what) in [
-            (&VALUE_DIM, "a value head must be as wide as a key head"),
-            (&ROTARY_DIM, "all of a head is rotated"),
-        ] {
-            let width = config.limit(key);
-            config.require(width.is_none_or(|w| w == head_dim.len), &[key, &HEAD_DIM], what);
-        }
-    }
-    // Asked for only where it stands: the families rotate the whole head and do not know the key, other readers may
-    // heed it.
-    if config.has(&PARTIAL_ROTARY) && config.number(&PARTIAL_ROTARY, Bound::Positive) != 1.0 {
-        config.unsupported(
-            &PARTIAL_ROTARY,
-            "this family rotates the whole of a head",
-            "remove it, or set it to 1",
-        );
+        let width = config.limit(&VALUE_DIM);
+        let same = width.is_none_or(|w| w == head_dim.len);
+        config.require(same, &[&VALUE_DIM, &HEAD_DIM], "a value head must be as wide as a key head");
     }
     let (q, kv) = (&heads * &head_dim, &kv_heads * &head_dim);
     config.note(&HEADS, format!("q width = {}·{} = {}", heads.len, head_dim.len, q.len));
@@ -180,14 +222,52 @@ fn shared_head_dim(config: &Config, hidden: &Axis) -> Axis {
 
 /// Reads the settings of the common block: context length, SiLU, and the epsilon of the norms, which it gives.
 pub fn common(config: &Config) -> f32 {
+    common_with(config, 1e-6)
+}
+
+/// The same for a class with another epsilon for a Hugging Face config that does not say it.
+pub fn common_with(config: &Config, unsaid: f64) -> f32 {
+    config.word_or(&HIDDEN_ACT, &[("silu", ()), ("swish", ())], "silu");
+    norms(config, unsaid)
+}
+
+/// Reads the context length and the epsilon of the RMS norms, which it gives; `unsaid` is what it is in a Hugging Face
+/// config that does not say it.
+pub fn norms(config: &Config, unsaid: f64) -> f32 {
+    config.limit(&CONTEXT);
     let eps = match config.dialect() {
-        Dialect::Hf => config.number_or(&RMS_NORM_EPS, Bound::Positive, 1e-6),
+        Dialect::Hf => config.number_or(&RMS_NORM_EPS, Bound::Positive, unsaid),
         // Every converter writes it, and readers have no value of their own for it.
         Dialect::Gguf => config.number(&RMS_NORM_EPS, Bound::Positive),
     };
-    config.word_or(&HIDDEN_ACT, &[("silu", ()), ("swish", ())], "silu");
-    config.limit(&CONTEXT);
     eps as f32
+}
+
+/// The window of attention, where the config has one; `unsaid` is that of the class, for a Hugging Face config that
+/// does not say it. One that says null has none.
+pub fn window(config: &Config, unsaid: Option<usize>) -> Option<usize> {
+    let null = matches!(config.value("sliding_window"), Some(Value::Null));
+    if null || config.dialect() == Dialect::Gguf && !config.has(&SLIDING_WINDOW) {
+        return None;
+    }
+    if config.dialect() == Dialect::Gguf {
+        return Some(config.whole_or(&SLIDING_WINDOW, 0)).filter(|&n| n > 0); // 0 is written for none.
+    }
+    match unsaid {
+        Some(unsaid) => Some(config.whole_or(&SLIDING_WINDOW, unsaid)),
+        None => config.limit(&SLIDING_WINDOW),
+    }
+}
+
+/// On which layers attention has a window: those that `layer_types` says, or else those that the class does. GGUF files
+/// do not say it: there it is assumed, and told in the words of `which`.
+pub fn sliding(config: &Config, layers: usize, unsaid: fn(usize) -> bool, which: &str) -> Vec<bool> {
+    let kinds = [("full_attention", false), ("sliding_attention", true)];
+    let said = config.words_by_layer(&LAYER_TYPES, layers, &LAYERS, &kinds);
+    said.unwrap_or_else(|| {
+        config.assume(&LAYER_TYPES, Value::Text(which.to_owned()));
+        (0..layers).map(unsaid).collect()
+    })
 }
 
 /// The window of each layer's attention in the Qwen families: none unless it is switched on, and then on the layers
@@ -219,6 +299,33 @@ pub fn late_windows(config: &Config, layers: usize) -> Vec<Option<usize>> {
         config.note(&SLIDING_WINDOW, format!("on {with} of {layers} layers, as layer_types says"));
     }
     sliding.into_iter().map(|sliding| window.filter(|_| sliding)).collect()
+}
+
+/// How many of the experts a token uses.
+pub fn experts_used(config: &Config, experts: &Axis) -> usize {
+    let used = config.count(&EXPERTS_USED).len;
+    config.require(used <= experts.len, &[&EXPERTS_USED, &EXPERTS], "a token cannot use more experts than there are");
+    used.min(experts.len)
+}
+
+/// Factor on the scores of families that say what its inverse square is; `unsaid` is that of the class, `assumed` what
+/// readers of GGUF take it for, which has no key for it.
+pub fn score_scale(config: &Config, unsaid: f64, assumed: usize) -> f32 {
+    let scalar = match config.dialect() {
+        Dialect::Hf => config.number_or(&QUERY_SCALAR, Bound::Positive, unsaid),
+        Dialect::Gguf => {
+            config.assume(&QUERY_SCALAR, Value::Unsigned(assumed as u64));
+            assumed.max(1) as f64
+        }
+    };
+    (1.0 / scalar.sqrt()) as f32
+}
+
+/// A bound that numbers come near without reaching it, where there is one: a config that says null has none. `unsaid`
+/// is that of the class.
+pub fn cap(config: &Config, key: &'static Key, unsaid: f64) -> Option<f32> {
+    let null = key.hf.iter().any(|name| matches!(config.value(name), Some(Value::Null)));
+    (!null).then(|| config.number_or(key, Bound::Positive, unsaid) as f32)
 }
 
 /// Whether a bias is there: a Hugging Face config says so, in GGUF its presence in the first layer does.

@@ -39,6 +39,7 @@ pub mod model;
 pub mod npy;
 pub mod open;
 pub mod ops;
+pub mod packed;
 pub mod paging;
 pub mod parallel;
 pub mod pass;

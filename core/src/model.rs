@@ -12,7 +12,7 @@ use crate::kernel::Kernel;
 use crate::matrix::RowsBuf;
 use crate::pass::{Pass, Tap};
 use crate::registry::Registry;
-use crate::source::WeightSource;
+use crate::source::{Dialect, WeightSource};
 use crate::weights::Weights;
 use std::path::Path;
 
@@ -123,6 +123,7 @@ impl<'m> Session<'m> {
         self.fits(ids)?;
         let from = ids.len() - want.min(ids.len());
         let mut logits = Vec::new();
+        let total = self.cache.len() + ids.len();
         let mut done = 0;
         for some in ids.chunks(self.batch) {
             let want = (done + some.len()).saturating_sub(from.max(done));
@@ -132,6 +133,7 @@ impl<'m> Session<'m> {
                 kernel: self.kernel,
                 cache: &mut self.cache,
                 ids: some,
+                total,
                 want,
                 tap,
                 layer: None,
@@ -165,6 +167,11 @@ impl<'m> Session<'m> {
     /// What it computes with.
     pub fn decoder(&self) -> &'m dyn Decoder {
         self.decoder
+    }
+
+    /// Whose names and layouts its weights have.
+    pub fn dialect(&self) -> Dialect {
+        self.weights.dialect()
     }
 
     /// The tokens seen so far.

@@ -7,6 +7,7 @@ use crate::ops::{Activation, Attending, Pairing, Rotation};
 use crate::rope::Rope;
 use crate::table::{LinearId, TensorId};
 use crate::weights::Weights;
+use std::ops::Range;
 
 /// Sees the intermediates of a forward pass.
 pub trait Tap {
@@ -27,12 +28,30 @@ pub struct Heads {
     pub value: usize,
     /// Factor on the scores.
     pub scale: f32,
+    /// Scores are `cap · tanh(score / cap)`, if they are capped.
+    pub softcap: Option<f32>,
+}
+
+/// What a token sees of those before it, besides what the heads say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sight {
+    /// How many positions, its own included; all if it is not said.
+    pub window: Option<usize>,
+    /// A score for each head that takes part in the softmax and has no value.
+    pub sinks: Option<TensorId>,
+}
+
+impl From<Option<usize>> for Sight {
+    fn from(window: Option<usize>) -> Sight {
+        Sight { window, sinks: None }
+    }
 }
 
 impl Heads {
     /// Grouped-query attention with heads of one width and a scale of 1/√width.
     pub fn grouped(heads: usize, kv_heads: usize, width: usize) -> Heads {
-        Heads { heads, kv_heads, key: width, value: width, scale: (1.0 / (width as f64).sqrt()) as f32 }
+        let scale = (1.0 / (width as f64).sqrt()) as f32;
+        Heads { heads, kv_heads, key: width, value: width, scale, softcap: None }
     }
 
     /// What a layer with such heads keeps of a position.
@@ -40,6 +59,17 @@ impl Heads {
         let times = |width: usize| self.kv_heads.saturating_mul(width);
         LayerCache { key: times(self.key), value: times(self.value) }
     }
+}
+
+/// What is done to logits last.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Finish {
+    /// Nothing.
+    Nothing,
+    /// They are `cap · tanh(logit / cap)`.
+    Softcap(f32),
+    /// They are multiplied.
+    Times(f32),
 }
 
 /// A forward pass under way: some tokens behind those that the cache has seen.
@@ -54,6 +84,8 @@ pub struct Pass<'a> {
     pub cache: &'a mut KvCache,
     /// The tokens.
     pub ids: &'a [u32],
+    /// How long the sequence will be when all tokens that were handed over together are computed.
+    pub total: usize,
     /// For how many of them, the last, logits are wanted.
     pub want: usize,
     /// Who looks on, if anyone does.
@@ -62,7 +94,7 @@ pub struct Pass<'a> {
     pub layer: Option<usize>,
 }
 
-impl Pass<'_> {
+impl<'a> Pass<'a> {
     /// Shows an intermediate to who looks on.
     pub fn see(&mut self, name: &'static str, rows: &RowsBuf) {
         if let Some(tap) = &mut self.tap {
@@ -72,14 +104,64 @@ impl Pass<'_> {
 
     /// The embeddings of the tokens.
     pub fn embed(&mut self, table: TensorId) -> RowsBuf {
-        let x = self.kernel.embedded(self.weights.matrix(table), self.ids);
+        self.embed_scaled(table, 1.0)
+    }
+
+    /// The embeddings of the tokens, times a factor.
+    pub fn embed_scaled(&mut self, table: TensorId, factor: f32) -> RowsBuf {
+        let mut x = self.looked_up(table, self.ids);
+        if factor != 1.0 {
+            self.kernel.scale(x.view_mut(), factor);
+        }
         self.see("embedding", &x);
         x
     }
 
-    /// The angles of the tokens' positions.
+    /// The embeddings of the tokens and those of their positions, added.
+    pub fn embed_with_positions(&mut self, table: TensorId, positions: TensorId) -> RowsBuf {
+        let mut x = self.looked_up(table, self.ids);
+        let start = self.cache.len();
+        let places: Vec<u32> = (start..start + self.ids.len()).map(|p| p as u32).collect();
+        let y = self.looked_up(positions, &places);
+        self.kernel.add(x.view_mut(), y.view(), 1.0);
+        self.see("embedding", &x);
+        x
+    }
+
+    fn looked_up(&self, table: TensorId, ids: &[u32]) -> RowsBuf {
+        let weight = self.weights.matrix(table);
+        if let Some(matrix) = weight.matrix() {
+            return self.kernel.embedded(matrix, ids);
+        }
+        let mut x = RowsBuf::zeros(ids.len(), weight.cols());
+        let mut rows = x.view_mut();
+        ids.iter().enumerate().for_each(|(t, id)| weight.widen(self.kernel, *id as usize, rows.row(t)));
+        x
+    }
+
+    /// The angles of the tokens' positions, for heads that are turned from their start.
     pub fn rotation(&self, rope: &Rope, pairing: Pairing, head: usize) -> Rotation {
-        rope.rotation(self.cache.len(), self.ids.len(), pairing, head)
+        self.rotation_from(rope, pairing, head, 0)
+    }
+
+    /// The same for heads that are turned from element `first` on.
+    pub fn rotation_from(&self, rope: &Rope, pairing: Pairing, head: usize, first: usize) -> Rotation {
+        let rotation = rope.rotation(self.cache.len(), self.ids.len(), pairing, head);
+        Rotation { first, ..rotation }
+    }
+
+    /// The layer norm of a copy.
+    pub fn layer_norm(
+        &mut self,
+        name: &'static str,
+        x: &RowsBuf,
+        [weight, bias]: [TensorId; 2],
+        eps: f32,
+    ) -> RowsBuf {
+        let mut y = RowsBuf::copy_of(x.view());
+        self.kernel.layer_norm(y.view_mut(), self.weights.vector(weight), self.weights.vector(bias), eps);
+        self.see(name, &y);
+        y
     }
 
     /// The RMS norm of a copy.
@@ -108,13 +190,38 @@ impl Pass<'_> {
         linears: [LinearId; N],
         x: &RowsBuf,
     ) -> [RowsBuf; N] {
-        let linears = linears.map(|l| self.weights.linear(l));
-        let mut outs = linears.map(|l| RowsBuf::zeros(x.view().rows(), l.weight.rows()));
-        self.kernel.matmuls(&linears, x.view(), outs.iter_mut().map(|out| out.view_mut()).collect());
+        let outs = self.products(linears, x);
         for (name, out) in names.into_iter().zip(&outs) {
             self.see(name, out);
         }
         outs
+    }
+
+    /// The same, unseen. What the kernel can compute as it lies is one call, the rest is computed by tiles.
+    pub(crate) fn products<const N: usize>(&self, linears: [LinearId; N], x: &RowsBuf) -> [RowsBuf; N] {
+        let weights = self.weights;
+        let all = linears.map(|l| weights.linear(l));
+        let mut outs = all.map(|l| RowsBuf::zeros(x.view().rows(), l.weight.rows()));
+        let mut at_once = (Vec::with_capacity(N), Vec::with_capacity(N));
+        for (projection, out) in all.iter().zip(&mut outs) {
+            match projection.plain() {
+                Some(linear) => {
+                    at_once.0.push(linear);
+                    at_once.1.push(out.view_mut());
+                }
+                None => projection.apply(self.kernel, x.view(), out.view_mut()),
+            }
+        }
+        if !at_once.0.is_empty() {
+            self.kernel.matmuls(&at_once.0, x.view(), at_once.1);
+        }
+        outs
+    }
+
+    /// `x = act(x)`.
+    pub fn activate(&mut self, name: &'static str, activation: Activation, x: &mut RowsBuf) {
+        self.kernel.activate(activation, x.view_mut());
+        self.see(name, x);
     }
 
     /// `gate = act(gate) · up`.
@@ -125,22 +232,53 @@ impl Pass<'_> {
 
     /// `x = x + y`.
     pub fn add(&mut self, name: &'static str, x: &mut RowsBuf, y: &RowsBuf) {
-        self.kernel.add(x.view_mut(), y.view(), 1.0);
+        self.add_scaled(name, x, y, 1.0);
+    }
+
+    /// `x = x + factor · y`.
+    pub fn add_scaled(&mut self, name: &'static str, x: &mut RowsBuf, y: &RowsBuf, factor: f32) {
+        self.kernel.add(x.view_mut(), y.view(), factor);
         self.see(name, x);
     }
 
-    /// Causal attention of the tokens to themselves and all before them, or to the last `window` of those; their keys
+    /// Causal attention of the tokens to themselves and all before them, or to what `sight` leaves of those; their keys
     /// and values are put into the cache.
     pub fn attend(
         &mut self,
         name: &'static str,
         [q, k, v]: [&RowsBuf; 3],
         heads: Heads,
-        window: Option<usize>,
+        sight: impl Into<Sight>,
     ) -> RowsBuf {
         let layer = self.layer.expect("attention is in a layer");
         self.cache.write(layer, k.view(), v.view());
-        let how = Attending {
+        let how = self.attending(heads, sight.into());
+        let (keys, values) = self.cache.view(layer, self.ids.len());
+        let out = self.kernel.attended(q.view(), keys, values, how);
+        self.see(name, &out);
+        out
+    }
+
+    /// The same where the values are some columns of the keys, which alone are kept.
+    pub fn attend_within(
+        &mut self,
+        name: &'static str,
+        [q, k]: [&RowsBuf; 2],
+        values: Range<usize>,
+        heads: Heads,
+    ) -> RowsBuf {
+        let layer = self.layer.expect("attention is in a layer");
+        self.cache.write(layer, k.view(), RowsBuf::zeros(k.view().rows(), 0).view());
+        let how = self.attending(heads, Sight::default());
+        let (keys, _) = self.cache.view(layer, self.ids.len());
+        let out = self.kernel.attended(q.view(), keys, keys.cols_at(values), how);
+        self.see(name, &out);
+        out
+    }
+
+    fn attending(&self, heads: Heads, sight: Sight) -> Attending<'a> {
+        let weights = self.weights;
+        Attending {
             heads: heads.heads,
             kv_heads: heads.kv_heads,
             key: heads.key,
@@ -148,14 +286,10 @@ impl Pass<'_> {
             scale: heads.scale,
             start: self.cache.len(),
             causal: true,
-            window,
-            softcap: None,
-            sinks: None,
-        };
-        let (keys, values) = self.cache.view(layer, self.ids.len());
-        let out = self.kernel.attended(q.view(), keys, values, how);
-        self.see(name, &out);
-        out
+            window: sight.window,
+            softcap: heads.softcap,
+            sinks: sight.sinks.map(|sinks| weights.vector(sinks)),
+        }
     }
 
     /// The rows that logits are wanted for.
@@ -165,9 +299,15 @@ impl Pass<'_> {
         RowsBuf::copy_of(x.view().rows_at(rows - self.want.min(rows)..rows))
     }
 
-    /// The logits of normed rows.
-    pub fn logits(&mut self, x: &RowsBuf, head: LinearId) -> RowsBuf {
-        let [logits] = self.project(["logits"], [head], x);
+    /// The logits of normed rows; `finish` changes them before anybody sees them.
+    pub fn logits(&mut self, x: &RowsBuf, head: LinearId, finish: Finish) -> RowsBuf {
+        let [mut logits] = self.products([head], x);
+        match finish {
+            Finish::Nothing => {}
+            Finish::Softcap(cap) => self.kernel.softcap(logits.view_mut(), cap),
+            Finish::Times(factor) => self.kernel.scale(logits.view_mut(), factor),
+        }
+        self.see("logits", &logits);
         logits
     }
 }

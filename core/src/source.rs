@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::finding::Finding;
 use crate::index::{TensorIndex, TensorInfo};
 use crate::metadata::Metadata;
+use crate::packed::Packed;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -38,6 +39,12 @@ pub trait WeightSource: Send + Sync {
     /// A tensor's bytes, little-endian, as [`DType`] lays them out: mapped where the
     /// file has them so, owned where they had to be made.
     fn bytes(&self, tensor: &TensorInfo) -> Result<Cow<'_, [u8]>>;
+
+    /// The matrix that a tensor is, where it is made of several stored ones; `None` where its bytes are its numbers.
+    fn packed(&self, tensor: &TensorInfo) -> Result<Option<Box<dyn Packed + '_>>> {
+        let _ = tensor;
+        Ok(None)
+    }
 
     /// What the weight file says of itself, as written.
     fn metadata(&self) -> &Metadata;

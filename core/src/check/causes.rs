@@ -133,7 +133,7 @@ fn all<'d, 't, 's>(differences: &'d Differences<'t, 's>) -> impl Iterator<Item =
 impl One<'_, '_, '_> {
     fn name(&self) -> &str {
         match self {
-            One::Missing(m) => &m.name,
+            One::Missing(m) => &m.stored.name,
             One::Misshapen(m) => &m.tensor.name,
             One::Unexpected(t) => &t.name,
         }
@@ -224,7 +224,7 @@ impl Explainer<'_> {
             return None;
         }
         let names: HashMap<&str, ()> = differences.unexpected.iter().map(|t| (t.name.as_str(), ())).collect();
-        let missing: Vec<&str> = differences.missing.iter().map(|m| m.name.as_str()).collect();
+        let missing: Vec<&str> = differences.missing.iter().map(|m| m.stored.name.as_str()).collect();
         let first = missing.first()?;
         let added = names.keys().filter_map(|n| n.strip_suffix(first)).find(|p| !p.is_empty());
         if let Some(prefix) = added {
@@ -258,24 +258,24 @@ impl Explainer<'_> {
         let dialect = self.source.dialect();
         let mut findings = Vec::new();
         let mut wanted: BTreeMap<usize, usize> = BTreeMap::new();
-        for (_, row) in self.table.named(dialect).filter(|(_, r)| r.absence == crate::table::Absence::Fault) {
-            if let Some(layer) = row.layer {
+        for stored in self.table.named(dialect).filter(|s| s.row.absence == crate::table::Absence::Fault) {
+            if let Some(layer) = stored.row.layer {
                 *wanted.entry(layer).or_insert(0) += 1;
             }
         }
         let mut absent: BTreeMap<usize, usize> = BTreeMap::new();
-        for layer in differences.missing.iter().filter_map(|m| m.row.layer) {
+        for layer in differences.missing.iter().filter_map(|m| m.stored.row.layer) {
             *absent.entry(layer).or_insert(0) += 1;
         }
         let whole: BTreeSet<usize> =
             absent.iter().filter(|(layer, n)| wanted.get(layer) == Some(n)).map(|(l, _)| *l).collect();
         if !whole.is_empty() {
             let (gone, rest): (Vec<_>, Vec<_>) =
-                differences.missing.drain(..).partition(|m| m.row.layer.is_some_and(|l| whole.contains(&l)));
+                differences.missing.drain(..).partition(|m| m.stored.row.layer.is_some_and(|l| whole.contains(&l)));
             differences.missing = rest;
             let list: Vec<usize> = whole.into_iter().collect();
             let message = format!("{} missing ({} tensors)", which_layers(&list), gone.len());
-            let f = Finding::new(&LAYERS_MISSING, message).tensor(gone.first().map_or("", |m| &m.name));
+            let f = Finding::new(&LAYERS_MISSING, message).tensor(gone.first().map_or("", |m| &m.stored.name));
             let held = self.table.layers().saturating_sub(list.len());
             let f = f.versus(format!("{} layers", self.table.layers()), format!("{held}"));
             let f = f.advice("fetch what is absent, or correct the number of layers in the config");
@@ -304,9 +304,7 @@ impl Explainer<'_> {
 
     /// Layer number and local name of a tensor whose name begins as the table's layers do.
     fn layer_of<'n>(&self, name: &'n str) -> Option<(usize, &'n str)> {
-        let rest = name.strip_prefix(self.table.layer_prefix(self.source.dialect()))?.strip_prefix('.')?;
-        let (number, local) = rest.split_once('.')?;
-        Some((number.parse().ok()?, local))
+        self.table.layer_of(name, self.source.dialect())
     }
 
     /// Hyperparameters that every tensor contradicts in the same way; takes the tensors explained out.
@@ -314,12 +312,12 @@ impl Explainer<'_> {
         let dialect = self.source.dialect();
         // For each length and its reason: what the tensors that have it hold instead.
         let mut uses: BTreeMap<(String, usize), BTreeMap<usize, usize>> = BTreeMap::new();
-        for (name, row) in self.table.named(dialect) {
-            let Some(tensor) = self.source.tensors().get(&name) else { continue };
-            if tensor.shape.len() != row.shape.len() {
+        for stored in self.table.named(dialect) {
+            let Some(tensor) = self.source.tensors().get(&stored.name) else { continue };
+            if tensor.shape.len() != stored.shape.len() {
                 continue;
             }
-            for (axis, &found) in row.shape.iter().zip(&tensor.shape) {
+            for (axis, &found) in stored.shape.iter().zip(&tensor.shape) {
                 let held = uses.entry((axis.why().to_owned(), axis.len)).or_default();
                 *held.entry(found).or_insert(0) += 1;
             }
@@ -340,9 +338,9 @@ impl Explainer<'_> {
             }
         }
         let due = |m: &Misshapen<'_, '_>| {
-            let same_rank = m.tensor.shape.len() == m.row.shape.len();
+            let same_rank = m.tensor.shape.len() == m.stored.shape.len();
             same_rank
-                && m.row.shape.iter().zip(&m.tensor.shape).all(|(axis, &found)| {
+                && m.stored.shape.iter().zip(&m.tensor.shape).all(|(axis, &found)| {
                     axis.len == found || explained.get(&(axis.why().to_owned(), axis.len)) == Some(&found)
                 })
         };
@@ -351,7 +349,7 @@ impl Explainer<'_> {
         for finding in &mut findings {
             let why = finding.place.field.clone().unwrap_or_default();
             let touched = folded.iter().filter(|m| {
-                m.row.shape.iter().zip(&m.tensor.shape).any(|(axis, &f)| axis.len != f && axis.why() == why)
+                m.stored.shape.iter().zip(&m.tensor.shape).any(|(axis, &f)| axis.len != f && axis.why() == why)
             });
             finding.symptoms = touched.take(Findings::KEPT).map(|m| self.misshapen_one(m)).collect();
         }
@@ -402,9 +400,9 @@ impl Explainer<'_> {
     }
 
     fn missing_one(&self, missing: &Missing<'_>) -> Finding {
-        let f = Finding::new(&TENSOR_MISSING, "is missing").tensor(&missing.name);
-        let f = f.versus(tables::reasons(missing.row), "none");
-        f.advice(missing.row.hint.unwrap_or("fetch the model again or correct the config"))
+        let f = Finding::new(&TENSOR_MISSING, "is missing").tensor(&missing.stored.name);
+        let f = f.versus(tables::reasons(&missing.stored), "none");
+        f.advice(missing.stored.row.hint.unwrap_or("fetch the model again or correct the config"))
     }
 
     /// Tensors that nothing asks for, by layer and shape.
@@ -420,8 +418,8 @@ impl Explainer<'_> {
     /// A tensor of the same layer and shape that nothing asks for may be the missing one under another name.
     fn missing_or_renamed(&self, missing: &Missing<'_>, renames: &Renames<'_>) -> Finding {
         let finding = self.missing_one(missing);
-        let wanted: Vec<usize> = missing.row.shape.iter().map(|a| a.len).collect();
-        match renames.get(&(missing.row.layer, wanted.as_slice())).map(Vec::as_slice) {
+        let wanted = missing.stored.lens();
+        match renames.get(&(missing.stored.row.layer, wanted.as_slice())).map(Vec::as_slice) {
             Some([one]) => finding.advice(format!("{one} has the same shape and no place: was it renamed?")),
             _ => finding,
         }
@@ -435,13 +433,14 @@ impl Explainer<'_> {
     }
 
     fn misshapen_one(&self, misshapen: &Misshapen<'_, '_>) -> Finding {
-        let Misshapen { tensor, row } = misshapen;
+        let Misshapen { tensor, stored } = misshapen;
         let f = Finding::new(&TENSOR_MISSHAPEN, "does not have the shape that the config implies");
         let f = f.tensor(&tensor.name).file(tables::file_of(self.source, tensor)).at(tensor.entry_at);
-        let f = f.versus(tables::reasons(row), format!("{:?}", Shape(&tensor.shape)));
-        let turned: Vec<usize> = row.shape.iter().rev().map(|a| a.len).collect();
+        let f = f.versus(tables::reasons(stored), format!("{:?}", Shape(&tensor.shape)));
+        let mut turned = stored.lens();
+        turned.reverse();
         let advice = if turned == tensor.shape {
-            "it is stored transposed: weights are [out, in]"
+            "it is stored transposed"
         } else {
             "the config is that of another model, or the tensor was changed"
         };

@@ -130,12 +130,13 @@ fn places(table: &TensorTable, source: &dyn WeightSource) -> HashMap<String, Kno
     let mut places = HashMap::new();
     let mut past_layers = false;
     for (order, row) in table.rows().iter().enumerate() {
-        let local = row.local_name(dialect);
+        let global = row.layer.is_none().then(|| table.name(row, dialect));
+        let local = global.as_deref().unwrap_or(row.local_name(dialect));
         past_layers |= row.layer.is_some();
         let prefix = row.layer.map(|_| table.layer_prefix(dialect));
         let last = past_layers && row.layer.is_none();
         let place = Known { usage: row.usage, order, last };
-        places.entry(place_key(prefix, &without_expert(local))).or_insert(place);
+        places.entry(place_key(prefix.as_deref(), &without_expert(local))).or_insert(place);
     }
     places
 }

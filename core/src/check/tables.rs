@@ -5,8 +5,8 @@ use crate::codes;
 use crate::dtype::Class;
 use crate::finding::Finding;
 use crate::index::{Shape, TensorInfo};
-use crate::source::{Dialect, WeightSource};
-use crate::table::{Absence, Expected, TensorTable, Use};
+use crate::source::WeightSource;
+use crate::table::{Absence, Expected, Stored, TensorTable, Use};
 use std::collections::{BTreeMap, HashSet};
 
 codes! {
@@ -41,14 +41,13 @@ codes! {
 
 /// A tensor of the table that is not in the source.
 pub(super) struct Missing<'t> {
-    pub name: String,
-    pub row: &'t Expected,
+    pub stored: Stored<'t>,
 }
 
 /// A tensor of the table whose shape is not the expected one.
 pub(super) struct Misshapen<'t, 's> {
     pub tensor: &'s TensorInfo,
-    pub row: &'t Expected,
+    pub stored: Stored<'t>,
 }
 
 /// Everything in which a source differs from a table.
@@ -75,26 +74,27 @@ pub(super) fn compare<'t, 's>(table: &'t TensorTable, source: &'s dyn WeightSour
     let mut known: HashSet<&str> = HashSet::with_capacity(tensors.len());
     let mut found = Differences::default();
     let mut square: BTreeMap<&'static str, usize> = BTreeMap::new();
-    for (name, row) in table.named(dialect) {
-        let Some(tensor) = tensors.get(&name) else {
+    for stored in table.named(dialect) {
+        let row = stored.row;
+        let Some(tensor) = tensors.get(&stored.name) else {
             if row.absence == Absence::Fault {
-                found.missing.push(Missing { name, row });
+                found.missing.push(Missing { stored });
             }
             continue;
         };
         known.insert(&tensor.name);
-        if !same_shape(&tensor.shape, row, dialect) {
-            found.misshapen.push(Misshapen { tensor, row });
-        } else if row.usage == Use::Matrix && tensor.shape.first() == tensor.shape.last() {
+        found.others.extend(judge_type(tensor, row, source));
+        if !stored.fits(&tensor.shape, dialect) {
+            found.misshapen.push(Misshapen { tensor, stored });
+        } else if row.usage == Use::Matrix && is_square(&tensor.shape) {
             *square.entry(row.local_name(dialect)).or_insert(0) += 1;
         }
-        found.others.extend(judge_type(tensor, row, source));
     }
     for tensor in tensors.tensors() {
         if known.contains(tensor.name.as_str()) {
             continue;
         }
-        if table.ignored().iter().any(|local| tensor.name.ends_with(local)) {
+        if table.ignores(&tensor.name, dialect) {
             let f = Finding::new(&TENSOR_IGNORED, "nothing reads it").tensor(&tensor.name);
             found.others.push(f.file(file_of(source, tensor)));
         } else {
@@ -111,16 +111,9 @@ pub(super) fn file_of(source: &dyn WeightSource, tensor: &TensorInfo) -> String 
     source.files().get(tensor.shard).map_or_else(String::new, |f| f.name().to_owned())
 }
 
-/// GGUF writers drop axes of length 1 at the far end or keep them: such axes are left out on both sides.
-fn same_shape(found: &[usize], row: &Expected, dialect: Dialect) -> bool {
-    let mut wanted: Vec<usize> = row.shape.iter().map(|axis| axis.len).collect();
-    if dialect == Dialect::Hf {
-        return found == wanted;
-    }
-    let first = |shape: &[usize]| shape.iter().position(|&d| d != 1).unwrap_or(shape.len());
-    let skip = first(&wanted);
-    wanted.drain(..skip);
-    found.get(first(found)..) == Some(wanted.as_slice())
+/// Whether its transpose, or that of each matrix in a stack, has the same shape.
+fn is_square(shape: &[usize]) -> bool {
+    matches!(shape, [.., a, b] if a == b)
 }
 
 fn judge_type(tensor: &TensorInfo, row: &Expected, source: &dyn WeightSource) -> Option<Finding> {
@@ -156,9 +149,9 @@ fn mixed_types(table: &TensorTable, source: &dyn WeightSource) -> Vec<Finding> {
         return Vec::new();
     }
     let mut kinds: BTreeMap<&str, BTreeMap<String, Vec<usize>>> = BTreeMap::new();
-    for (name, row) in table.named(source.dialect()).filter(|(_, row)| row.usage == Use::Matrix) {
-        if let (Some(tensor), Some(layer)) = (tensors.get(&name), row.layer) {
-            let types = kinds.entry(row.local_name(source.dialect())).or_default();
+    for stored in table.named(source.dialect()).filter(|s| s.row.usage == Use::Matrix) {
+        if let (Some(tensor), Some(layer)) = (tensors.get(&stored.name), stored.row.layer) {
+            let types = kinds.entry(stored.row.local_name(source.dialect())).or_default();
             types.entry(tensor.dtype.to_string()).or_default().push(layer);
         }
     }
@@ -193,10 +186,9 @@ pub(super) fn ranges(numbers: &[usize]) -> String {
 }
 
 /// A shape with the reasons for its lengths, for messages.
-pub(super) fn reasons(row: &Expected) -> String {
-    let lens: Vec<usize> = row.shape.iter().map(|a| a.len).collect();
-    let whys: Vec<String> = row.shape.iter().map(ToString::to_string).collect();
-    format!("{:?}: {}", Shape(&lens), whys.join(", "))
+pub(super) fn reasons(stored: &Stored<'_>) -> String {
+    let whys: Vec<String> = stored.shape.iter().map(ToString::to_string).collect();
+    format!("{:?}: {}", Shape(&stored.lens()), whys.join(", "))
 }
 
 #[cfg(test)]

@@ -25,6 +25,8 @@ pub enum Origin {
     Default,
     /// The file is silent and the value follows from others, as told.
     Derived(String),
+    /// The format of the file has no place for it, and it is what readers of the format take it for.
+    Assumed,
 }
 
 /// A hyperparameter as it was read.

@@ -69,6 +69,12 @@ pub struct Config {
 /// Bound on layers where no tensors are there to bound them.
 const MOST_LAYERS: usize = 10_000;
 
+/// The same for experts, of all layers together.
+const MOST_EXPERTS: usize = 1_000_000;
+
+/// Experts that a model may claim to have on every layer whatever its files hold.
+const MOST_TRUSTED: usize = 8;
+
 /// A config is text that people write; this bound only keeps a wrong file from being read whole.
 pub const MAX_CONFIG_BYTES: u64 = 4 * 1024 * 1024;
 
@@ -310,6 +316,21 @@ impl Config {
                 }
             },
         }
+    }
+
+    /// A number of experts on so many layers. More than `tensors` could fill are refused here, before a table of them
+    /// is built, since each is a tensor of its own in the Hugging Face world.
+    pub fn experts(&self, key: &'static Key, layers: usize, tensors: &TensorIndex) -> Axis {
+        let experts = self.count(key);
+        let most = if tensors.is_empty() { MOST_EXPERTS } else { tensors.len() };
+        let tables = if self.dialect == Dialect::Hf { layers.max(1) } else { 1 };
+        if experts.len.checked_mul(tables).is_some_and(|n| n <= most) || experts.len <= MOST_TRUSTED {
+            return experts;
+        }
+        let message = format!("{} is {}, more than the model could hold", self.name_of(key), experts.len);
+        let advice = "the number is wrong, or most of the file is missing";
+        self.fault(&CONFIG_RELATION, key, &self.name_of(key), message, advice);
+        Axis::new(1, experts.why())
     }
 
     /// A number of layers. More than `tensors` could fill are refused here, before a table of them is built;

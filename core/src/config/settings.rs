@@ -3,6 +3,7 @@
 use super::fact::{Bound, Key, Origin};
 use super::{CONFIG_MISSING_KEY, CONFIG_UNSUPPORTED, Config, number};
 use crate::metadata::Value;
+use crate::source::Dialect;
 
 impl Config {
     /// A number with a fraction, `default` if it is not said.
@@ -13,6 +14,15 @@ impl Config {
                 default
             }
             Some((name, value)) => self.number_from(key, bound, name, value).unwrap_or(default),
+        }
+    }
+
+    /// Writes down what a setting is taken for that GGUF has no key for; with a Hugging Face config, which has, it does
+    /// nothing.
+    pub fn assume(&self, key: &'static Key, value: Value) {
+        if self.dialect == Dialect::Gguf {
+            let name = key.hf.last().copied().unwrap_or_default().to_owned();
+            self.add_fact(key, name, value, Origin::Assumed, false);
         }
     }
 
@@ -72,6 +82,18 @@ impl Config {
                 self.bad(key, &name, "true or false", &value);
                 default
             }
+        }
+    }
+
+    /// A switch, `default` if a Hugging Face config does not say it; where a GGUF file has no key for it, it is taken for
+    /// `assumed`, and that is told.
+    pub fn flag_or_assumed(&self, key: &'static Key, default: bool, assumed: bool) -> bool {
+        match self.dialect {
+            Dialect::Gguf if !self.has(key) => {
+                self.assume(key, Value::Bool(assumed));
+                assumed
+            }
+            _ => self.flag_or(key, default),
         }
     }
 
@@ -138,4 +160,25 @@ impl Config {
         }
         Some(kinds)
     }
+
+    /// A list of finite numbers, if it is said.
+    pub fn numbers(&self, key: &'static Key) -> Option<Vec<f64>> {
+        let (name, value) = self.look_up(key)?;
+        let items = match &value {
+            Value::List(list) => {
+                let most = usize::try_from(list.len()).unwrap_or(usize::MAX).min(MOST_NUMBERS);
+                value.first_items(most).ok().filter(|items| items.len() as u64 == list.len())
+            }
+            _ => None,
+        };
+        let numbers: Option<Vec<f64>> =
+            items.and_then(|items| items.iter().map(|v| number(v).filter(|x| x.is_finite())).collect());
+        if numbers.is_none() {
+            self.bad(key, &name, "a list of finite numbers", &value);
+        }
+        numbers
+    }
 }
+
+/// The longest list that a config is believed to hold.
+const MOST_NUMBERS: usize = 1 << 16;

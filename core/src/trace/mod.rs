@@ -12,6 +12,7 @@ pub use compare::{Comparison, Difference, Misfit, Stats, compare};
 pub use dump::{Dump, family_in, ids_in, is_dump, layout};
 
 use crate::architecture::Decoder;
+use crate::source::Dialect;
 use crate::error::{Error, Result};
 use crate::matrix::{Rows, RowsBuf};
 use crate::model::Session;
@@ -114,13 +115,14 @@ impl Trace {
 /// Puts what passes by into a trace.
 struct Recorder<'a> {
     decoder: &'a dyn Decoder,
+    dialect: Dialect,
     trace: &'a mut Trace,
 }
 
 impl Tap for Recorder<'_> {
     fn see(&mut self, layer: Option<usize>, name: &'static str, rows: Rows<'_>) {
         let mut data = RowsBuf::copy_of(rows);
-        if let Some(width) = self.decoder.interleaved(name) {
+        if let Some(width) = self.decoder.interleaved(name, self.dialect) {
             for i in 0..rows.rows() {
                 apart(rows.row(i), width, data.view_mut().row(i));
             }
@@ -163,7 +165,7 @@ impl Side<'_> {
 }
 
 fn record_some(session: &mut Session<'_>, ids: &[u32], trace: &mut Trace) -> Result<()> {
-    let mut recorder = Recorder { decoder: session.decoder(), trace };
+    let mut recorder = Recorder { decoder: session.decoder(), dialect: session.dialect(), trace };
     session.feed(ids, ids.len(), Some(&mut recorder)).map(drop)
 }
 

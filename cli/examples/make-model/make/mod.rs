@@ -81,7 +81,9 @@ pub fn family(registry: &Registry, config: &Config) -> Result<Family> {
 pub fn tensors(family: &Family, dialect: Dialect, dtype: DType, head: Head) -> Vec<Tensor> {
     let table = family.architecture.tensors();
     let mut tensors = Vec::new();
-    for (name, row) in table.named(dialect) {
+    for stored in table.named(dialect) {
+        let shape = stored.lens();
+        let (name, row) = (stored.name, stored.row);
         let same_as = match row.absence {
             Absence::Fault => None,
             Absence::Fine if row.usage == Use::Helper && family.llama3_rope => None,
@@ -94,7 +96,6 @@ pub fn tensors(family: &Family, dialect: Dialect, dtype: DType, head: Head) -> V
             Head::Stored => true,
         };
         if stored {
-            let shape: Vec<usize> = row.shape.iter().map(|axis| axis.len).collect();
             let spec = TensorSpec { name, dtype: element_type(row, &shape, dialect, dtype), shape };
             tensors.push(Tensor { spec, usage: row.usage, same_as });
         }

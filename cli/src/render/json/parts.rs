@@ -47,6 +47,7 @@ pub(super) fn fact(fact: &Fact) -> Value {
         Origin::File => ("file", None),
         Origin::Default => ("default", None),
         Origin::Derived(how) => ("derived", Some(how)),
+        Origin::Assumed => ("assumed", None),
     };
     json!({
         "name": fact.name,

@@ -1,5 +1,9 @@
 //! Rotary frequencies of a model, with the scaling that its config asks for.
 
+mod long;
+
+pub use long::{LongPlan, LongRope};
+
 use crate::config::{Bound, Config, Key};
 use crate::decoder::{
     CONTEXT, MOST_HEAD, ROPE_FACTOR, ROPE_HIGH, ROPE_LOW, ROPE_ORIGINAL, ROPE_THETA, ROPE_TYPE,
@@ -71,7 +75,12 @@ impl Rope {
     /// Reads the rotary base and its scaling. `width` (r) elements of a head are turned. 10,000 is the base that both
     /// worlds give a config that is silent.
     pub fn of(config: &Config, width: usize) -> Rope {
-        let theta = config.number_or(&ROPE_THETA, Bound::Positive, 10_000.0);
+        Rope::with_base(config, width, 10_000.0)
+    }
+
+    /// The same for a family whose class has another base for a config that is silent.
+    pub fn with_base(config: &Config, width: usize, unsaid: f64) -> Rope {
+        let theta = config.number_or(&ROPE_THETA, Bound::Positive, unsaid);
         let plain = Rope::plain(theta, width.min(MOST_HEAD));
         if !config.has(&ROPE_TYPE) && says_no_scaling(config) {
             return plain;
