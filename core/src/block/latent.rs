@@ -13,7 +13,7 @@ use crate::ops::{Pairing, Rotation};
 use crate::pass::{Heads, Pass};
 use crate::rope::Rope;
 use crate::source::Dialect;
-use crate::table::{LinearId, TensorId, TensorTable};
+use crate::table::{LinearId, Split, TensorId, TensorTable};
 
 macro_rules! keys {
     ($($name:ident: $hf:literal | $gguf:literal, $meaning:literal;)+) => {$(
@@ -60,7 +60,10 @@ impl LatentWidths {
             Dialect::Gguf => {
                 let key = config.count(&KEY);
                 config.require(key.len > turned.len, &[&KEY, &TURNED], "only a part of a head turns");
-                Axis::new(key.len.saturating_sub(turned.len).max(1), format!("{} − {}", key.why(), turned.why()))
+                Axis::new(
+                    key.len.saturating_sub(turned.len).max(1),
+                    format!("{} − {}", key.why(), turned.why()),
+                )
             }
         };
         config.require(turned.len.is_multiple_of(2), &[&TURNED], "rotary embedding needs an even width");
@@ -123,6 +126,7 @@ impl LatentAttention {
         let kv = t.matrix("self_attn.kv_b_proj.weight", "", [&(heads * &(nope + value)), latent]);
         let keys = t.gguf_stack("attn_k_b.weight", [heads, latent, nope]);
         let values = t.gguf_stack("attn_v_b.weight", [heads, value, latent]);
+        t.split(kv, Split::PerHead, [keys, values]);
         let output = t.matrix("self_attn.o_proj.weight", "attn_output.weight", [hidden, &(heads * value)]);
         LatentAttention {
             widths: widths.clone(),
@@ -137,7 +141,13 @@ impl LatentAttention {
     }
 
     /// What it makes of normed rows; `scale` is the factor on the scores.
-    pub fn run(&self, p: &mut Pass<'_>, y: &RowsBuf, [q_turn, k_turn]: &[Rotation; 2], scale: f32) -> RowsBuf {
+    pub fn run(
+        &self,
+        p: &mut Pass<'_>,
+        y: &RowsBuf,
+        [q_turn, k_turn]: &[Rotation; 2],
+        scale: f32,
+    ) -> RowsBuf {
         let latent = self.widths.latent.len;
         let mut q = match self.q_narrow {
             None => p.project(["q"], [self.q], y),
