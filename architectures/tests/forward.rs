@@ -104,6 +104,19 @@ fn the_small_models_compute_what_the_reference_does() {
     }
 }
 
+#[test]
+fn models_of_other_kinds_compute_what_the_reference_does() {
+    let mut folders: Vec<PathBuf> =
+        fs::read_dir(testdata("goldens")).unwrap().map(|e| e.unwrap().path()).collect();
+    folders.sort();
+    assert!(folders.len() >= 8, "{folders:?}");
+    for folder in folders {
+        let expected = json(&folder.join("expected.json"));
+        kernels().iter().for_each(|kernel| holds(&folder, &expected, &**kernel));
+        holds(older(&folder).path(), &expected, &*kernels()[0]);
+    }
+}
+
 /// A copy with the config in the style of transformers 4.
 fn older(folder: &Path) -> tempfile::TempDir {
     let copy = tempfile::tempdir().unwrap();

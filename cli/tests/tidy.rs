@@ -1,6 +1,7 @@
 //! Rules of the house that can be told from the text of the tree. What each is for stands in ARCHITECTURE.md.
 #![allow(clippy::disallowed_methods)] // it is the tree that these tests read
 
+use scantling_cli as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -196,4 +197,62 @@ fn every_dependency_has_its_reason() {
 /// Whether a text holds a crate's name as a word.
 fn names(text: &str, dependency: &str) -> bool {
     text.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '-').any(|w| w == dependency)
+}
+
+/// Files that name tokenizers, of which some are called like families.
+const TOKENIZERS: [&str; 3] =
+    ["core/src/tokenizer/", "core/src/vocabulary_names.rs", "core/src/check/tokenizer.rs"];
+
+/// The code of a file without its unit tests.
+fn without_tests(text: &str) -> &str {
+    text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default()
+}
+
+#[test]
+fn families_are_named_in_their_files_alone() {
+    let registry = scantling_core::registry::Registry::linked().unwrap();
+    let plugins = registry.architectures().iter();
+    let words: Vec<String> = plugins
+        .flat_map(|p| [&[p.name], p.model_types, p.classes, p.gguf].concat())
+        .map(|word| format!("\"{word}\""))
+        .collect();
+    let mut breaches = Vec::new();
+    for (file, text) in rust_files(&["core/src", "formats/src", "kernels/src", "cli/src"]) {
+        if TOKENIZERS.iter().any(|t| file.starts_with(t)) || file.ends_with("/tests.rs") {
+            continue;
+        }
+        for line in without_tests(&text).lines() {
+            let named = words.iter().filter(|word| code(line).contains(word.as_str()));
+            breaches.extend(named.map(|word| format!("{file} names {word}: {}", line.trim())));
+        }
+    }
+    none("a family is known to its own file only", &breaches);
+}
+
+/// Families with the lines of their files, tests apart, as the documentation shows them.
+fn lines_of_families() -> Vec<(String, usize)> {
+    let files = rust_files(&["architectures/src"]).into_iter().filter(|(name, _)| !name.ends_with("/lib.rs"));
+    files.map(|(name, text)| (name, without_tests(&text).trim_end().lines().count())).collect()
+}
+
+#[test]
+fn a_family_is_one_short_file() {
+    let all = lines_of_families();
+    let long = all.iter().filter(|(_, lines)| *lines > 200);
+    none("a family has at most 200 lines", &long.map(|(name, n)| format!("{name}: {n}")).collect::<Vec<_>>());
+
+    let row = |(name, lines): &(String, usize)| {
+        let file = name.rsplit('/').next().unwrap();
+        format!("| [`{file}`](../{name}) | {lines} |\n")
+    };
+    let table: String = all.iter().map(row).collect();
+    let path = root().join("docs/adding-an-architecture.md");
+    let text = fs::read_to_string(&path).unwrap();
+    let start = text.find("| file | lines |\n|---|---|\n").unwrap() + "| file | lines |\n|---|---|\n".len();
+    let end = start + text[start..].find("\n\n").unwrap() + 1;
+    if std::env::var_os("UPDATE").is_some() {
+        fs::write(&path, format!("{}{table}{}", &text[..start], &text[end..])).unwrap();
+    } else {
+        assert_eq!(&text[start..end], table, "UPDATE=1 writes the table anew");
+    }
 }
