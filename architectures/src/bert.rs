@@ -20,6 +20,13 @@ pub const BERT: ArchitecturePlugin = ArchitecturePlugin {
     build,
 };
 
+/// The names of a weight and of its bias.
+macro_rules! both {
+    ($name:literal) => {
+        [concat!($name, ".weight"), concat!($name, ".bias")]
+    };
+}
+
 inventory::submit! { BERT }
 
 static TYPES: Key =
@@ -70,83 +77,28 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
     let words = t.embedding(embedding, "token_embd.weight", [&vocab, &hidden]);
     t.embedding("bert.embeddings.position_embeddings.weight", "position_embd.weight", [&positions, &hidden]);
     t.embedding("bert.embeddings.token_type_embeddings.weight", "token_types.weight", [&types, &hidden]);
-    norm(
-        &mut t,
-        ["bert.embeddings.LayerNorm.weight", "bert.embeddings.LayerNorm.bias"],
-        ["token_embd_norm.weight", "token_embd_norm.bias"],
-        &hidden,
-    );
+    norm(&mut t, both!("bert.embeddings.LayerNorm"), both!("token_embd_norm"), &hidden);
     for i in 0..count {
         t.layer(i);
         let square = [&hidden, &hidden];
-        linear(
-            &mut t,
-            ["attention.self.query.weight", "attention.self.query.bias"],
-            ["attn_q.weight", "attn_q.bias"],
-            square,
-        );
-        linear(
-            &mut t,
-            ["attention.self.key.weight", "attention.self.key.bias"],
-            ["attn_k.weight", "attn_k.bias"],
-            square,
-        );
-        linear(
-            &mut t,
-            ["attention.self.value.weight", "attention.self.value.bias"],
-            ["attn_v.weight", "attn_v.bias"],
-            square,
-        );
-        linear(
-            &mut t,
-            ["attention.output.dense.weight", "attention.output.dense.bias"],
-            ["attn_output.weight", "attn_output.bias"],
-            square,
-        );
-        norm(
-            &mut t,
-            ["attention.output.LayerNorm.weight", "attention.output.LayerNorm.bias"],
-            ["attn_output_norm.weight", "attn_output_norm.bias"],
-            &hidden,
-        );
-        linear(
-            &mut t,
-            ["intermediate.dense.weight", "intermediate.dense.bias"],
-            ["ffn_up.weight", "ffn_up.bias"],
-            [&inner, &hidden],
-        );
-        linear(
-            &mut t,
-            ["output.dense.weight", "output.dense.bias"],
-            ["ffn_down.weight", "ffn_down.bias"],
-            [&hidden, &inner],
-        );
-        norm(
-            &mut t,
-            ["output.LayerNorm.weight", "output.LayerNorm.bias"],
-            ["layer_output_norm.weight", "layer_output_norm.bias"],
-            &hidden,
-        );
+        linear(&mut t, both!("attention.self.query"), both!("attn_q"), square);
+        linear(&mut t, both!("attention.self.key"), both!("attn_k"), square);
+        linear(&mut t, both!("attention.self.value"), both!("attn_v"), square);
+        linear(&mut t, both!("attention.output.dense"), both!("attn_output"), square);
+        norm(&mut t, both!("attention.output.LayerNorm"), both!("attn_output_norm"), &hidden);
+        linear(&mut t, both!("intermediate.dense"), both!("ffn_up"), [&inner, &hidden]);
+        linear(&mut t, both!("output.dense"), both!("ffn_down"), [&hidden, &inner]);
+        norm(&mut t, both!("output.LayerNorm"), both!("layer_output_norm"), &hidden);
     }
     t.global();
     // Heads come as the class has them; a GGUF file has none.
     let masked = config.classes().iter().any(|c| c == "BertForMaskedLM");
     let first = t.rows().len();
-    linear(&mut t, ["bert.pooler.dense.weight", "bert.pooler.dense.bias"], ["", ""], [&hidden, &hidden]);
+    linear(&mut t, both!("bert.pooler.dense"), ["", ""], [&hidden, &hidden]);
     t.optional_since(first);
     let first = t.rows().len();
-    linear(
-        &mut t,
-        ["cls.predictions.transform.dense.weight", "cls.predictions.transform.dense.bias"],
-        ["", ""],
-        [&hidden, &hidden],
-    );
-    norm(
-        &mut t,
-        ["cls.predictions.transform.LayerNorm.weight", "cls.predictions.transform.LayerNorm.bias"],
-        ["", ""],
-        &hidden,
-    );
+    linear(&mut t, both!("cls.predictions.transform.dense"), ["", ""], [&hidden, &hidden]);
+    norm(&mut t, both!("cls.predictions.transform.LayerNorm"), ["", ""], &hidden);
     t.bias("cls.predictions.bias", "", &vocab);
     if !masked {
         t.optional_since(first);

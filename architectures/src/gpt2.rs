@@ -26,6 +26,13 @@ pub const GPT2: ArchitecturePlugin = ArchitecturePlugin {
     build,
 };
 
+/// The names of a weight and of its bias.
+macro_rules! both {
+    ($name:literal) => {
+        [concat!($name, ".weight"), concat!($name, ".bias")]
+    };
+}
+
 inventory::submit! { GPT2 }
 
 macro_rules! keys {
@@ -52,6 +59,8 @@ struct Gpt2 {
     eps: f32,
     embedding: TensorId,
     positions: TensorId,
+    /// How many of those there are.
+    most: usize,
     layers: Vec<Layer>,
     final_norm: [TensorId; 2],
     head: LinearId,
@@ -84,6 +93,10 @@ impl Decoder for Gpt2 {
 
     fn embedding(&self) -> TensorId {
         self.embedding
+    }
+
+    fn positions(&self) -> Option<usize> {
+        Some(self.most)
     }
 
     fn forward(&self, p: &mut Pass<'_>) -> RowsBuf {
@@ -135,34 +148,12 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
     let mut layers = Vec::with_capacity(count);
     for i in 0..count {
         t.layer(i);
-        let input_norm =
-            norm(&mut t, ["ln_1.weight", "ln_1.bias"], ["attn_norm.weight", "attn_norm.bias"], &hidden);
-        let all = linear(
-            &mut t,
-            ["attn.c_attn.weight", "attn.c_attn.bias"],
-            ["attn_qkv.weight", "attn_qkv.bias"],
-            [&(3 * &hidden), &hidden],
-        );
-        let output = linear(
-            &mut t,
-            ["attn.c_proj.weight", "attn.c_proj.bias"],
-            ["attn_output.weight", "attn_output.bias"],
-            [&hidden, &hidden],
-        );
-        let ffn_norm =
-            norm(&mut t, ["ln_2.weight", "ln_2.bias"], ["ffn_norm.weight", "ffn_norm.bias"], &hidden);
-        let up = linear(
-            &mut t,
-            ["mlp.c_fc.weight", "mlp.c_fc.bias"],
-            ["ffn_up.weight", "ffn_up.bias"],
-            [&inner, &hidden],
-        );
-        let down = linear(
-            &mut t,
-            ["mlp.c_proj.weight", "mlp.c_proj.bias"],
-            ["ffn_down.weight", "ffn_down.bias"],
-            [&hidden, &inner],
-        );
+        let input_norm = norm(&mut t, both!("ln_1"), both!("attn_norm"), &hidden);
+        let all = linear(&mut t, both!("attn.c_attn"), both!("attn_qkv"), [&(3 * &hidden), &hidden]);
+        let output = linear(&mut t, both!("attn.c_proj"), both!("attn_output"), [&hidden, &hidden]);
+        let ffn_norm = norm(&mut t, both!("ln_2"), both!("ffn_norm"), &hidden);
+        let up = linear(&mut t, both!("mlp.c_fc"), both!("ffn_up"), [&inner, &hidden]);
+        let down = linear(&mut t, both!("mlp.c_proj"), both!("ffn_down"), [&hidden, &inner]);
         let heads =
             Heads { scale: if by_layer { heads.scale / (i as f32 + 1.0) } else { heads.scale }, ..heads };
         let qkv = block::cut(all, [hidden.len; 3]);
@@ -171,12 +162,12 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
     t.ignore("attn.bias");
     t.ignore("attn.masked_bias");
     t.global();
-    let ends = ["transformer.ln_f.weight", "transformer.ln_f.bias"];
-    let final_norm = norm(&mut t, ends, ["output_norm.weight", "output_norm.bias"], &hidden);
+    let ends = both!("transformer.ln_f");
+    let final_norm = norm(&mut t, ends, both!("output_norm"), &hidden);
     let head = t.matrix("lm_head.weight", "output.weight", [&vocab, &hidden]);
     decoder::tie_head(config, &mut t, head, embedding, tied);
-    let (head, positions) = (head.plain(), places);
-    Ok(Box::new(Gpt2 { tensors: t, heads, eps, embedding, positions, layers, final_norm, head }))
+    let (head, positions, most) = (head.plain(), places, positions.len);
+    Ok(Box::new(Gpt2 { tensors: t, heads, eps, embedding, positions, most, layers, final_norm, head }))
 }
 
 /// The weight and the bias of a layer norm.

@@ -107,7 +107,7 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
     let window = decoder::window(config, Some(128));
     let slides =
         decoder::sliding(config, count, |layer| layer % 2 == 0, "a window on every second, from the first");
-    let experts = config.experts(&decoder::EXPERTS, 1, tensors);
+    let experts = config.count(&decoder::EXPERTS);
     let used = decoder::experts_used(config, &experts);
     let alpha = config.number_or(&ALPHA, Bound::Positive, 1.702) as f32;
     let limit = config.number_or(&LIMIT, Bound::Positive, 7.0) as f32;

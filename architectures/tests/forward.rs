@@ -10,9 +10,10 @@ use common::{
     EXACT, argmax, farthest, goldens, ids, json, kernels, load, logsumexp, numbers, registry, session,
     testdata,
 };
+use scantling_core::cache::KvType;
 use scantling_core::kernel::{Kernel, Options as KernelOptions};
 use scantling_core::matrix::{Rows, RowsBuf};
-use scantling_core::model::BATCH;
+use scantling_core::model::{BATCH, Options, Session};
 use scantling_core::pass::Tap;
 use scantling_core::registry::Work;
 use serde_json::Value as Json;
@@ -194,6 +195,18 @@ fn a_cache_gives_the_bits_of_one_by_one_and_batches_what_is_near() {
         let again = one.feed(&all[38..39], 1, None).unwrap();
         assert_eq!(again.data(), &single[38 * one.vocabulary()..39 * one.vocabulary()], "{}", kernel.name());
     }
+}
+
+#[test]
+fn learned_positions_have_an_end() {
+    let model = load(&testdata("goldens/gpt2"));
+    assert_eq!(model.context(), Some(64));
+    let kernel = registry().kernel("scalar", Work::Exact, &KernelOptions::default()).unwrap();
+    let options = |context| Options { context, kv: KvType::F32, batch: BATCH };
+    let mut session = Session::new(&model, &*kernel, options(64)).unwrap();
+    session.feed(&[1; 64], 1, None).unwrap();
+    let told = Session::new(&model, &*kernel, options(65)).map(|_| ()).unwrap_err().to_string();
+    assert!(told.contains("a place for 64 positions"), "{told}");
 }
 
 #[test]

@@ -29,6 +29,12 @@ pub trait Decoder: Send + Sync {
     /// The tensor that has a row for each token.
     fn embedding(&self) -> TensorId;
 
+    /// How many positions it can compute at all, where that is a matter of its tensors (learned positions); a rotation
+    /// knows no end.
+    fn positions(&self) -> Option<usize> {
+        None
+    }
+
     /// Width of the heads of an intermediate that, computed from a file of this dialect, has the pairs that rotate side
     /// by side (`0 1 0 1`) where from a Hugging Face file it has them half a head apart (`0 0 1 1`), so that a trace can
     /// bring both into one order. `None` for those that are in that order already.

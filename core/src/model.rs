@@ -74,7 +74,8 @@ impl Model {
 
     /// The longest sequence it was made for, if it says.
     pub fn context(&self) -> Option<usize> {
-        self.config.peek(&CONTEXT).filter(|n| *n > 0)
+        let learned = self.architecture.decoder().ok().and_then(|decoder| decoder.positions());
+        learned.or_else(|| self.config.peek(&CONTEXT).filter(|n| *n > 0))
     }
 
     /// Length of its weight files.
@@ -110,6 +111,12 @@ impl<'m> Session<'m> {
     /// Binds the weights and makes room for the cache.
     pub fn new(model: &'m Model, kernel: &'m dyn Kernel, options: Options) -> Result<Session<'m>> {
         let decoder = model.decoder()?;
+        if let Some(most) = decoder.positions().filter(|most| *most < options.context) {
+            return Err(Error::Usage(format!(
+                "a context of {} tokens, but {} has a place for {most} positions: ask for a smaller one",
+                options.context, model.path
+            )));
+        }
         let weights = Weights::bind(model.architecture.tensors(), model.source.as_ref(), kernel)?;
         let cache = KvCache::new(&decoder.cache(), options.kv, options.context)?;
         let vocabulary = weights.matrix(decoder.embedding()).rows();

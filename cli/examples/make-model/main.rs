@@ -15,6 +15,7 @@ use scantling_core::config::{Config, MAX_CONFIG_BYTES};
 use scantling_core::decoder;
 use scantling_core::dtype::DType;
 use scantling_core::error::{Error, Result};
+use scantling_core::index::TensorIndex;
 use scantling_core::registry::Registry;
 use scantling_core::source::{Dialect, FormatPlugin};
 use scantling_formats as _;
@@ -169,6 +170,14 @@ fn model(registry: &Registry, args: &ModelArgs) -> Result<PathBuf> {
         None => Vocabulary::made_up(count),
     };
     let metadata = gguf_keys::metadata(&config, &family, dtype, &vocabulary);
+    // A family may need keys that are not known here; a file without them would be no model.
+    let read_back = Config::from_gguf("the GGUF file", metadata.clone());
+    if let Err(e) = (family.plugin.build)(&read_back, &TensorIndex::default()) {
+        let name = family.plugin.name;
+        return Err(Error::Usage(format!(
+            "{name} cannot be made as GGUF, for want of keys that it needs: {e}"
+        )));
+    }
     let mut tensors = make::tensors(&family, Dialect::Gguf, dtype, head);
     if args.output.q4_k_m {
         make::mix_q4_k_m(&mut tensors);

@@ -81,7 +81,7 @@ impl Rope {
     /// The same for a family whose class has another base for a config that is silent.
     pub fn with_base(config: &Config, width: usize, unsaid: f64) -> Rope {
         let theta = config.number_or(&ROPE_THETA, Bound::Positive, unsaid);
-        let plain = Rope::plain(theta, width.min(MOST_HEAD));
+        let plain = Rope::plain(theta, width);
         if !config.has(&ROPE_TYPE) && says_no_scaling(config) {
             return plain;
         }
@@ -103,8 +103,9 @@ impl Rope {
         }
     }
 
-    /// No scaling: `theta^(-2a/r)`.
+    /// No scaling: `theta^(-2a/r)`. No more of them than the widest head has that is believed.
     pub fn plain(theta: f64, width: usize) -> Rope {
+        let width = width.min(MOST_HEAD);
         let frequency = |a: usize| theta.powf(-2.0 * a as f64 / width as f64);
         Rope { frequencies: (0..width / 2).map(frequency).collect(), factor: 1.0, unsupported: None }
     }

@@ -2,7 +2,10 @@
 
 use super::gguf::Gguf;
 use super::safetensors::{Tensor, file};
-use super::{FAMILIES, SHARD_1, SHARD_2, Sizes, TINY, byte_pairs, config, gguf_of, index, tensors, text};
+use super::{
+    FAMILIES, SHARD_1, SHARD_2, Sizes, TINY, byte_pairs, config, family_folders, gguf_of, index, tensors,
+    text,
+};
 use crate::folder::join;
 use scantling_core::dtype::DType;
 use scantling_core::source::Dialect;
@@ -16,7 +19,7 @@ const CONFIG: &str = "config.json";
 
 /// Inputs for the target `index_config`.
 pub fn index_config() -> Vec<Vec<u8>> {
-    let mut seeds = Vec::new();
+    let mut seeds = family_folders();
     for family in FAMILIES {
         // Layers cost time with every input made of them: one family has two, to be held against each other.
         let sizes = if family == "qwen3" { TINY } else { Sizes { layers: 1, ..TINY } };

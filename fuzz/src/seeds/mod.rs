@@ -56,13 +56,38 @@ fn tensors(family: &str, sizes: Sizes, dialect: Dialect, matrices: DType, vector
     let built = plugin.zip(config).and_then(|(p, c)| (p.build)(&c, &TensorIndex::default()).ok());
     let Some(built) = built else { return Vec::new() };
     let mut all = Vec::new();
-    for (name, row) in built.tensors().named(dialect).filter(|(_, row)| row.absence != Absence::Fine) {
-        let dtype = if matches!(row.usage, Use::Scale | Use::Bias) { vectors } else { matrices };
-        let shape: Vec<usize> = row.shape.iter().map(|axis| axis.len).collect();
-        let layers = if row.layer.is_some() { sizes.layers } else { 1 };
-        all.extend((0..layers).map(|l| (name.replace(".0.", &format!(".{l}.")), dtype, shape.clone())));
+    for stored in built.tensors().named(dialect).filter(|s| s.row.absence != Absence::Fine) {
+        let dtype = if matches!(stored.row.usage, Use::Scale | Use::Bias) { vectors } else { matrices };
+        let layers = if stored.row.layer.is_some() { sizes.layers } else { 1 };
+        let name = |l: usize| stored.name.replace(".0.", &format!(".{l}."));
+        all.extend((0..layers).map(|l| (name(l), dtype, stored.lens())));
     }
     all
+}
+
+/// The small configs of all families, with a vocabulary of eight.
+fn family_configs() -> Vec<String> {
+    let mut found = Vec::new();
+    gather(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../testdata/families")), ".json", &mut found);
+    let text =
+        |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).replace("\"vocab_size\": 331", "\"vocab_size\": 8");
+    found.into_iter().map(text).collect()
+}
+
+/// A model of every family as a folder: its config and its weights.
+fn family_folders() -> Vec<Vec<u8>> {
+    let folder = |text: String| {
+        let config = Config::from_json("config.json", text.as_bytes()).ok()?;
+        let plugin = registry().architecture_of(&config)?;
+        let built = (plugin.build)(&config, &TensorIndex::default()).ok()?;
+        let rows = built.tensors().named(Dialect::Hf).filter(|s| s.row.absence == Absence::Fault);
+        let tensors: Vec<Tensor> = rows.map(|s| (s.name.clone(), DType::BF16, s.lens())).collect();
+        Some(crate::folder::join(&[
+            ("config.json", text.as_bytes()),
+            ("model.safetensors", &file(&tensors, &[("format", "pt")])),
+        ]))
+    };
+    family_configs().into_iter().filter_map(folder).collect()
 }
 
 /// A small model: its config and its weights.
@@ -231,5 +256,7 @@ pub fn index_text() -> Vec<Vec<u8>> {
     let qwen2 = qwen3.replace("qwen3", "qwen2");
     let texts =
         [&index, &two].into_iter().flat_map(|index| [qwen3, llama, &qwen2].map(|config| (index, config)));
-    texts.map(|(index, config)| format!("{index}\0{config}").into_bytes()).collect()
+    let texts = texts.map(|(index, config)| format!("{index}\0{config}").into_bytes());
+    let families = family_configs().into_iter().map(|config| format!("{index}\0{config}").into_bytes());
+    texts.chain(families).collect()
 }
