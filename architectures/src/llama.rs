@@ -36,8 +36,8 @@ struct Llama {
     tensors: TensorTable,
     heads: Heads,
     rope: Rope,
-    /// What a GGUF file divides the frequencies by, if it does.
-    frequencies: TensorId,
+    /// What a GGUF file divides the frequencies by, if it does; a config.json says that itself.
+    frequencies: Option<TensorId>,
     eps: f32,
     embedding: TensorId,
     layers: Vec<Layer>,
@@ -75,7 +75,7 @@ impl Decoder for Llama {
 
     fn forward(&self, p: &mut Pass<'_>) -> RowsBuf {
         let mut x = p.embed(self.embedding);
-        let rope = match p.weights.optional(self.frequencies) {
+        let rope = match self.frequencies.and_then(|factors| p.weights.optional(factors)) {
             Some(factors) => &self.rope.divided_by_each(factors),
             None => &self.rope,
         };
@@ -110,6 +110,7 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
     let embedding = t.embedding("model.embed_tokens.weight", "token_embd.weight", [&vocab, &hidden]);
     let half = Axis::new(widths.head_dim.len / 2, "half of the head's width");
     let frequencies = t.gguf_helper("rope_freqs.weight", &half);
+    let frequencies = (config.dialect() == Dialect::Gguf).then_some(frequencies);
     let parts = Parts { bias, output_bias: bias, interleaved: true, ..Parts::default() };
     let mut layers = Vec::with_capacity(count);
     for i in 0..count {

@@ -41,6 +41,15 @@ Examples:
   scantling check Qwen3-0.6B/ --only container,shards
   scantling check Qwen3-0.6B/ --format sarif > findings.sarif";
 
+const ARCH_EXAMPLES: &str = "\
+Examples:
+  scantling plugins arch
+  scantling plugins arch llama --config config.json
+  scantling plugins arch --config Qwen3-0.6B/config.json --json | jq .totals
+
+No weights are needed. A name that stands in one world only is — in the other; layers that are alike share a row.
+Exit codes: 0 the config is sound, 1 something is wrong with it, 2 it cannot be read, or no family is known for it.";
+
 /// Inspect model weight files, check them against their architecture, and run them.
 ///
 /// MODEL is a folder, a .safetensors or .gguf file, a model.safetensors.index.json, or any part of a split
@@ -64,7 +73,7 @@ pub enum Command {
     /// Check one model or many, and say what is wrong with them
     Check(CheckArgs),
     /// List the formats, architectures and kernels in this program
-    Plugins(ListArgs),
+    Plugins(PluginsArgs),
     /// Show which tokens a model finds likely next
     Logits(LogitsArgs),
     /// Write every intermediate of a forward pass, or find where two runs first differ
@@ -234,6 +243,39 @@ pub struct ListArgs {
     /// The same as --format json
     #[arg(long, conflicts_with = "format")]
     pub json: bool,
+}
+
+/// Arguments of `plugins`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct PluginsArgs {
+    /// What about them.
+    #[command(subcommand)]
+    pub command: Option<PluginsCommand>,
+    /// Form of the output.
+    #[command(flatten)]
+    pub list: ListArgs,
+}
+
+/// What about the plugins.
+#[derive(Debug, Subcommand)]
+pub enum PluginsCommand {
+    /// List the architectures, or show every tensor that one must have by a config.json
+    Arch(ArchArgs),
+}
+
+/// Arguments of `plugins arch`.
+#[derive(Debug, Args)]
+#[command(after_help = ARCH_EXAMPLES)]
+pub struct ArchArgs {
+    /// The architecture; without it, all are listed, or the one is taken that the config names
+    pub name: Option<String>,
+    /// The config.json whose tensors to show
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Form of the output.
+    #[command(flatten)]
+    pub list: ListArgs,
 }
 
 /// Arguments of `explain`.

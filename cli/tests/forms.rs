@@ -17,7 +17,7 @@ fn json_keeps_to_the_schema() {
     std::fs::write(folder.path().join("noise.gguf"), b"GGUF\x03\0\0\0\xff\xff").unwrap();
     let tensors = [Tensor::new("only", &[3, 2])];
     model(folder.path(), "plain", &tensors, None);
-    let all: [&[&str]; 9] = [
+    let all: [&[&str]; 11] = [
         &["inspect", "good", "--json"],
         &["inspect", "good", "--format", "json", "--metadata", "--exclude", "lm_head*"],
         &["inspect", "bad", "--json", "--metadata", "--full"],
@@ -26,6 +26,8 @@ fn json_keeps_to_the_schema() {
         &["check", "good", "bad", "plain", "noise.gguf", "absent", "--json"],
         &["check", "bad", "--data", "--json"],
         &["plugins", "--json"],
+        &["plugins", "arch", "--json"],
+        &["plugins", "arch", "--config", "good/config.json", "--json"],
         &["explain", "--json"],
     ];
     for args in all {

@@ -6,8 +6,9 @@ use crate::error::Result;
 use crate::index::TensorIndex;
 use crate::matrix::RowsBuf;
 use crate::pass::Pass;
-use crate::source::Dialect;
+use crate::source::{Dialect, WeightSource};
 use crate::table::{TensorId, TensorTable};
+use crate::wrapped;
 
 /// A family with its numbers filled in.
 pub trait Architecture: Send + Sync {
@@ -72,6 +73,14 @@ pub struct ArchitecturePlugin {
 inventory::collect!(ArchitecturePlugin);
 
 impl ArchitecturePlugin {
+    /// Builds the family for the tensors of a source. Where the config is that of a larger model, they are looked for in
+    /// the part that is the text model.
+    pub fn fit(&self, config: &Config, source: &dyn WeightSource) -> Result<Box<dyn Architecture>> {
+        let architecture = (self.build)(config, source.tensors())?;
+        let placed = config.is_wrapped() && source.dialect() == Dialect::Hf;
+        Ok(if placed { wrapped::place(architecture, source.tensors()) } else { architecture })
+    }
+
     /// Whether a config says that it is of this family, and meets its further condition.
     pub fn claims(&self, config: &Config) -> bool {
         self.named_by(config) && self.when.is_none_or(|holds| holds(config))

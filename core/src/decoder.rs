@@ -82,10 +82,22 @@ keys! {
     ROPE_HIGH: ["rope_parameters.high_freq_factor", "rope_scaling.high_freq_factor"] | "", "" "rotary scaling, high frequencies";
 }
 
-/// V. A GGUF file may leave it to the length of its token list, or else to the rows of its embedding.
+/// V. A GGUF file may leave it to the length of its token list, or else to the rows of its embedding. Converters leave
+/// out rows that no token has, so that with a `config.json` beside it what the file has counts if that is less.
 pub fn vocabulary(config: &Config, tensors: &TensorIndex) -> Axis {
     if config.dialect() == Dialect::Hf {
-        return config.count(&VOCAB_SIZE);
+        let said = config.count(&VOCAB_SIZE);
+        let rows = tensors.get("token_embd.weight").and_then(|t| t.shape.first().copied());
+        return match rows.filter(|&rows| config.stored() == Dialect::Gguf && rows > 0 && rows < said.len) {
+            Some(rows) => {
+                config.note(
+                    &VOCAB_SIZE,
+                    format!("{rows} in the GGUF file: rows without a token were left out"),
+                );
+                Axis::new(rows, "rows of token_embd.weight")
+            }
+            None => said,
+        };
     }
     let tokens = config.entries().list("tokenizer.ggml.tokens").and_then(|l| usize::try_from(l.len()).ok());
     let rows = tensors.get("token_embd.weight").and_then(|t| t.shape.first().copied());
@@ -275,7 +287,7 @@ pub fn sliding(config: &Config, layers: usize, unsaid: fn(usize) -> bool, which:
 pub fn late_windows(config: &Config, layers: usize) -> Vec<Option<usize>> {
     let kinds = [("full_attention", false), ("sliding_attention", true)];
     let sliding = config.words_by_layer(&LAYER_TYPES, layers, &LAYERS, &kinds);
-    let window = if config.flag_or(&USE_SLIDING_WINDOW, false) {
+    let window = if config.flag_or_assumed(&USE_SLIDING_WINDOW, false, false) {
         let null = matches!(config.value("sliding_window"), Some(Value::Null));
         let said = config.limit(&SLIDING_WINDOW);
         (!null).then(|| said.unwrap_or_else(|| config.whole_or(&SLIDING_WINDOW, 4096)))
@@ -340,15 +352,16 @@ pub fn bias(config: &Config, key: &'static Key, tensors: &TensorIndex, gguf: &st
     }
 }
 
-/// Lets the embedding stand in for the head: as the config says in the Hugging Face world, where `unsaid` is
-/// the class's default; in GGUF whenever the head is absent.
+/// Lets the embedding stand in for the head: as the config says (`tied`) in the Hugging Face world; in GGUF whenever the
+/// head is absent, unless a `config.json` says that the two differ. A head that a GGUF file has is used, tied or not: it
+/// may be stored in another type.
 pub fn tie_head(config: &Config, table: &mut TensorTable, head: TensorId, embedding: TensorId, tied: bool) {
-    match config.dialect() {
-        Dialect::Hf if tied => table.tie(head, embedding, true),
-        Dialect::Hf => {
+    match (config.dialect(), config.stored()) {
+        (Dialect::Hf, Dialect::Hf) if tied => table.tie(head, embedding, true),
+        (Dialect::Hf, _) if !tied => {
             table.hint(head, "tie_word_embeddings is false; if the head is the embedding, set it to true")
         }
-        Dialect::Gguf => table.tie(head, embedding, false),
+        _ => table.tie(head, embedding, false),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Contracts, definitions and checks for model weight files.
 //!
 //! - What files say: [`source`], [`bundle`], [`index`], [`metadata`], [`config`], [`dtype`], [`quant`].
-//! - What a model expects: [`architecture`], [`table`], [`axis`], [`decoder`].
+//! - What a model expects: [`architecture`], [`table`], [`axis`], [`decoder`], [`derived`].
 //! - What computes: [`kernel`], [`ops`], [`matrix`]; how far it may be off: [`tolerance`]; on what: [`machine`],
 //!   [`paging`], [`parallel`].
 //! - What runs: [`model`] (opened and fed), [`pass`] (one forward pass), [`weights`], [`cache`], [`rope`],
@@ -23,6 +23,7 @@ pub mod config;
 pub mod conformance;
 pub mod convert;
 pub mod decoder;
+pub mod derived;
 pub mod dtype;
 pub mod error;
 pub mod finding;
@@ -37,6 +38,7 @@ pub mod machine;
 pub mod matrix;
 pub mod metadata;
 pub mod model;
+mod names;
 pub mod npy;
 pub mod open;
 pub mod ops;
@@ -58,5 +60,6 @@ pub mod tolerance;
 pub mod trace;
 pub mod vocabulary_names;
 pub mod weights;
+mod wrapped;
 
 pub use inventory;

@@ -45,7 +45,7 @@ impl Model {
             return Err(Error::Malformed { findings: errors });
         }
         let config = match &request.config {
-            Some(file) => check::config_file(file)?,
+            Some(file) => check::config_file(file)?.describing(source.dialect()),
             None => source.config()?.ok_or_else(|| Error::Usage("a model without a config".into()))?,
         };
         let plugin = match &request.architecture {
@@ -53,7 +53,7 @@ impl Model {
             None => registry.architecture_of(&config),
         };
         let plugin = plugin.ok_or_else(|| Error::Usage("a model of no known family".into()))?;
-        let architecture = (plugin.build)(&config, source.tensors())?;
+        let architecture = plugin.fit(&config, source.as_ref())?;
         let path = path.display().to_string();
         Ok(Model { path, source, config, family: plugin.name, architecture })
     }

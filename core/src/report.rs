@@ -24,6 +24,10 @@ pub struct Report {
     pub counts: Counts,
     /// The vocabulary, where one is in the file or beside it.
     pub vocabulary: Option<Vocabulary>,
+    /// What lies beside the text model in a larger one, by name.
+    pub outside: Vec<Outside>,
+    /// What can be told of a model whose architecture is not known.
+    pub likeness: Option<Likeness>,
     /// The parts that were looked at.
     pub parts: Vec<Part>,
     /// Everything that was found, causes first.
@@ -94,6 +98,8 @@ pub enum SectionPlace {
     Final,
     /// Not in the architecture's table.
     Unexpected,
+    /// Of other parts of a larger model than the text model.
+    Outside,
 }
 
 /// One kind of tensor.
@@ -139,12 +145,63 @@ pub struct Counts {
     pub bytes: u64,
     /// Elements of all tensors that hold parameters (tables of whole numbers do not).
     pub stored: u64,
-    /// The same with tied copies counted once and helper tensors left out; `None` without an architecture.
+    /// The same with tied copies counted once, helper tensors and other parts of a larger model left out; `None` without
+    /// an architecture.
     pub logical: Option<u64>,
     /// Elements of the embedding; `None` without an architecture.
     pub embedding: Option<u64>,
     /// Tensors that the architecture asks of these files; `None` without an architecture.
     pub expected: Option<usize>,
+}
+
+/// A part of a larger model that is not its text model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outside {
+    /// What its tensors' names begin with: `vision_tower`.
+    pub part: String,
+    /// How many there are.
+    pub tensors: usize,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// What the shapes and names of a model tell whose architecture is not known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Likeness {
+    /// What the names of its layers begin with: `model.layers`.
+    pub prefix: String,
+    /// Sizes that follow from shapes.
+    pub sizes: Vec<Inferred>,
+    /// What does not show in shapes: "the number of heads".
+    pub hidden: Vec<&'static str>,
+    /// The families whose layers are most alike, if any are.
+    pub nearest: Option<Nearest>,
+}
+
+/// A size that follows from shapes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inferred {
+    /// Letter for formulas.
+    pub symbol: &'static str,
+    /// What it is.
+    pub meaning: &'static str,
+    /// How much.
+    pub value: usize,
+    /// Where it was seen.
+    pub from: String,
+}
+
+/// The families whose layers are most like those of a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Nearest {
+    /// All that are equally near, by name.
+    pub families: Vec<&'static str>,
+    /// Kinds of tensors in a layer that they have too.
+    pub shared: usize,
+    /// Kinds that the model has beyond them.
+    pub more: Vec<String>,
+    /// Kinds that they have and the model lacks.
+    pub less: Vec<String>,
 }
 
 /// A vocabulary, as far as a glance tells.

@@ -178,8 +178,11 @@ pub struct TensorTable {
     layer: Option<usize>,
     /// Tensors that only one world has, and those of the other that are the same numbers.
     splits: Vec<(usize, Split, [usize; 2])>,
-    /// What all Hugging Face names that begin with the first begin with instead.
-    renamed: Option<(&'static str, String)>,
+    /// What all Hugging Face names that begin with the first begin with instead; the first that fits counts.
+    renamed: Vec<(Cow<'static, str>, String)>,
+    /// What the names of the model begin with, where it is a part of a larger one: its own prefix, and those of its
+    /// tensors that lie beside it.
+    within: Vec<String>,
     /// Layers behind the last that a file may hold though nothing uses them.
     spare_layers: usize,
     /// How vectors that scale differ between the worlds.
@@ -196,7 +199,8 @@ impl TensorTable {
             prefixes: (hf, gguf),
             layer: None,
             splits: Vec::new(),
-            renamed: None,
+            renamed: Vec::new(),
+            within: Vec::new(),
             spare_layers: 0,
             scales: Conversion::None,
             ignored: Vec::new(),
@@ -319,7 +323,25 @@ impl TensorTable {
     /// In this model all Hugging Face names that begin with `from` begin with `to` instead: it is a bare base model, or
     /// part of a larger one.
     pub fn rename_hf(&mut self, from: &'static str, to: impl Into<String>) {
-        self.renamed = Some((from, to.into()));
+        self.renamed = vec![(Cow::Borrowed(from), to.into())];
+    }
+
+    /// In this model, which is a part of a larger one, Hugging Face names that begin with the first of a pair begin with
+    /// the second instead. Names of the file that begin with none of `within`, the model's own prefix before those of
+    /// tensors that lie beside it, belong to other parts.
+    pub fn place_hf(&mut self, renamed: Vec<(String, String)>, within: Vec<String>) {
+        self.renamed = renamed.into_iter().map(|(from, to)| (Cow::Owned(from), to)).collect();
+        self.within = within;
+    }
+
+    /// What the names of the model begin with, where it is a part of a larger one.
+    pub fn within(&self) -> Option<&str> {
+        self.within.first().map(String::as_str)
+    }
+
+    /// Whether a tensor belongs to another part of a larger model.
+    pub fn is_outside(&self, name: &str) -> bool {
+        !self.within.is_empty() && !self.within.iter().any(|within| name.starts_with(within.as_str()))
     }
 
     /// All tensors from the one at this place in the table on may be missing.
@@ -359,7 +381,7 @@ impl TensorTable {
 
     /// A Hugging Face name as it is in this model.
     fn in_place<'n>(&self, name: &'n str) -> Cow<'n, str> {
-        let renamed = self.renamed.as_ref().and_then(|(from, to)| Some((to, name.strip_prefix(from)?)));
+        let renamed = self.renamed.iter().find_map(|(from, to)| Some((to, name.strip_prefix(&**from)?)));
         renamed.map_or(Cow::Borrowed(name), |(to, rest)| Cow::Owned(format!("{to}{rest}")))
     }
 

@@ -1,5 +1,6 @@
 //! One file for each command: arguments → core → what is shown.
 
+mod arch;
 mod bench;
 mod chat;
 mod check;

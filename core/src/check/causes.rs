@@ -172,7 +172,7 @@ impl Explainer<'_> {
         let mut candidates = others.registry.architectures().to_vec();
         candidates.sort_by_key(|a| !a.claims(others.config)); // What the config says itself comes first.
         let fits = candidates.into_iter().filter(|a| a.name != own).find(|other| {
-            let built = (other.build)(&others.config.fresh(), self.source.tensors());
+            let built = other.fit(&others.config.fresh(), self.source);
             built.is_ok_and(|a| tables::compare(a.tensors(), self.source).count() == 0)
         })?;
         let message = format!("this looks like {}, not {own}", fits.name);
@@ -206,7 +206,7 @@ impl Explainer<'_> {
             .map(|(_, local)| local)
             .collect();
         let alike = others.registry.architectures().iter().find(|other| {
-            let built = (other.build)(&others.config.fresh(), self.source.tensors());
+            let built = other.fit(&others.config.fresh(), self.source);
             built.is_ok_and(|a| kinds(a.tensors()) == held)
         });
         let names = alike.map_or(String::new(), |a| format!("; the names are those of {}", a.name));

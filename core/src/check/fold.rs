@@ -1,49 +1,11 @@
 //! The tensors of a source folded for display: layers that are alike share a row.
 
 use crate::index::TensorInfo;
+use crate::names::{Parted, part, without_expert};
 use crate::report::{Row, Section, SectionPlace};
 use crate::source::WeightSource;
 use crate::table::{TensorTable, Use};
 use std::collections::{BTreeMap, HashMap};
-
-/// A tensor's name taken apart at its layer's number.
-struct Parted<'a> {
-    /// What comes before the number.
-    prefix: &'a str,
-    layer: usize,
-    /// What comes after, the number of an expert replaced by `*`.
-    local: String,
-}
-
-/// Parts a name at its first component that is all digits.
-fn part(name: &str) -> Option<Parted<'_>> {
-    let mut start = 0;
-    let mut before = "";
-    for component in name.split('.') {
-        let end = start + component.len();
-        if !component.is_empty() && start > 0 && component.bytes().all(|b| b.is_ascii_digit()) {
-            let layer = component.parse().ok()?;
-            let local = name.get(end + 1..)?;
-            let prefix = name.get(..start - 1)?;
-            return (before != "experts").then(|| Parted { prefix, layer, local: without_expert(local) });
-        }
-        before = component;
-        start = end + 1;
-    }
-    None
-}
-
-/// `mlp.experts.*.gate_proj.weight` of `mlp.experts.17.gate_proj.weight`.
-fn without_expert(local: &str) -> String {
-    let mut parts: Vec<&str> = local.split('.').collect();
-    if let Some(at) = parts.iter().position(|p| *p == "experts")
-        && let Some(number) = parts.get_mut(at + 1)
-        && number.bytes().all(|b| b.is_ascii_digit())
-    {
-        *number = "*";
-    }
-    parts.join(".")
-}
 
 /// What makes two tensors share a row.
 #[derive(PartialEq, Eq, Hash, Clone)]
@@ -103,7 +65,7 @@ pub(super) fn sections(
         row.layers.sort_unstable();
         row.layers.dedup();
     }
-    gather(rows, table.is_some())
+    gather(rows, table)
 }
 
 fn key_of<'a>(
@@ -142,16 +104,17 @@ fn places(table: &TensorTable, source: &dyn WeightSource) -> HashMap<String, Kno
 }
 
 /// Sorts rows into sections, known ones in the table's order, others in the file's.
-fn gather(rows: Vec<(Row, RowKey<'_>, Option<Known>)>, has_table: bool) -> Vec<Section> {
+fn gather(rows: Vec<(Row, RowKey<'_>, Option<Known>)>, table: Option<&TensorTable>) -> Vec<Section> {
     let mut global = Vec::new();
     let mut last = Vec::new();
-    let mut unexpected = Vec::new();
+    let (mut unexpected, mut outside) = (Vec::new(), Vec::new());
     let mut stacks: Vec<(String, Vec<(Row, usize)>)> = Vec::new();
     let mut stack_of: HashMap<String, usize> = HashMap::new();
     for (at, (row, key, place)) in rows.into_iter().enumerate() {
         let order = place.map_or(usize::MAX / 2 + at, |k| k.order);
         match (key.prefix, place) {
-            (None, None) if has_table => unexpected.push((row, order)),
+            (None, None) if table.is_some_and(|t| t.is_outside(&row.name)) => outside.push((row, order)),
+            (None, None) if table.is_some() => unexpected.push((row, order)),
             (None, Some(place)) if place.last => last.push((row, order)),
             (None, _) => global.push((row, order)),
             (Some(prefix), _) => match stack_of.get(prefix).and_then(|&i| stacks.get_mut(i)) {
@@ -175,6 +138,7 @@ fn gather(rows: Vec<(Row, RowKey<'_>, Option<Known>)>, has_table: bool) -> Vec<S
     }));
     sections.push(section(SectionPlace::Final, last));
     sections.push(section(SectionPlace::Unexpected, unexpected));
+    sections.push(section(SectionPlace::Outside, outside));
     sections.retain(|s| !s.rows.is_empty());
     sections
 }
@@ -182,21 +146,4 @@ fn gather(rows: Vec<(Row, RowKey<'_>, Option<Known>)>, has_table: bool) -> Vec<S
 fn section(place: SectionPlace, mut rows: Vec<(Row, usize)>) -> Section {
     rows.sort_by_key(|(row, order)| (*order, row.layers.first().copied()));
     Section { place, rows: rows.into_iter().map(|(row, _)| row).collect() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_part_at_the_layer() {
-        let p = part("model.layers.12.self_attn.q_proj.weight").unwrap();
-        assert_eq!((p.prefix, p.layer, p.local.as_str()), ("model.layers", 12, "self_attn.q_proj.weight"));
-        let p = part("model.layers.3.mlp.experts.17.up_proj.weight").unwrap();
-        assert_eq!((p.layer, p.local.as_str()), (3, "mlp.experts.*.up_proj.weight"));
-        assert!(part("token_embd.weight").is_none());
-        assert!(part("0.weight").is_none());
-        assert!(part("").is_none());
-        assert!(part("a.99999999999999999999999.b").is_none());
-    }
 }

@@ -4,11 +4,12 @@ use crate::config::Config;
 use crate::metadata::Value;
 use crate::source::{Dialect, WeightSource};
 
-/// What a source is, if it is no whole language model in a layout that is checked.
-pub(super) fn special(source: &dyn WeightSource, config: Option<&Config>) -> Option<String> {
+/// What a source is, if it is no whole language model in a layout that is checked. `wrapped`: the config is that of a
+/// larger model with a text model of a known family in it.
+pub(super) fn special(source: &dyn WeightSource, config: Option<&Config>, wrapped: bool) -> Option<String> {
     match source.dialect() {
         Dialect::Gguf => gguf(source),
-        Dialect::Hf => by_names(source).or_else(|| config.and_then(mlx)),
+        Dialect::Hf => by_names(source, wrapped).or_else(|| config.and_then(mlx)),
     }
 }
 
@@ -36,12 +37,15 @@ fn gguf(source: &dyn WeightSource) -> Option<String> {
 struct Sign {
     /// Whether one name is enough.
     tells: fn(&str) -> bool,
+    /// Whether a part of a larger model may have such names too.
+    part: bool,
     what: &'static str,
 }
 
 const SIGNS: [Sign; 4] = [
     Sign {
         tells: |n| n.contains(".lora_A.") || n.contains(".lora_B.") || n.contains("lora_embedding_"),
+        part: false,
         what: "a LoRA adapter: changes to a base model, which is another checkpoint",
     },
     Sign {
@@ -50,6 +54,7 @@ const SIGNS: [Sign; 4] = [
                 || n.ends_with(".attention.wq.weight")
                 || n.ends_with(".feed_forward.w1.weight")
         },
+        part: false,
         what: "Mistral's own (consolidated) layout: the same weights under other names, with params.json for a config; \
                the Hugging Face layout of the model is the one that is checked",
     },
@@ -59,12 +64,14 @@ const SIGNS: [Sign; 4] = [
                 || n.starts_with("transformer_blocks.")
                 || n.starts_with("single_transformer_blocks.")
         },
+        part: false,
         what: "a part of a diffusers pipeline",
     },
     Sign {
         tells: |n| {
             n.starts_with("text_model.encoder.layers.") || n.starts_with("vision_model.encoder.layers.")
         },
+        part: true,
         what: "a CLIP or SigLIP encoder",
     },
 ];
@@ -72,9 +79,10 @@ const SIGNS: [Sign; 4] = [
 /// Names looked at: a layout shows in the first few.
 const LOOKED_AT: usize = 512;
 
-fn by_names(source: &dyn WeightSource) -> Option<String> {
+fn by_names(source: &dyn WeightSource, wrapped: bool) -> Option<String> {
     let names = || source.tensors().tensors().iter().take(LOOKED_AT).map(|t| t.name.as_str());
-    SIGNS.iter().find(|sign| names().any(sign.tells)).map(|sign| sign.what.to_owned())
+    let mut signs = SIGNS.iter().filter(|sign| !(wrapped && sign.part));
+    signs.find(|sign| names().any(sign.tells)).map(|sign| sign.what.to_owned())
 }
 
 /// MLX writes `quantization` without a method.

@@ -4,6 +4,8 @@ mod causes;
 mod data;
 mod fold;
 mod kind;
+mod likeness;
+mod outside;
 mod packing;
 mod tables;
 mod ties;
@@ -139,11 +141,14 @@ pub fn examine(
         registry.architecture(name)?;
     }
     if let Some(file) = &request.config {
-        check.config = Some(config_file(file)?);
+        check.config = Some(config_file(file)?.describing(source.dialect()));
     } else if request.wants_model() || request.wants(Part::Tokenizer) {
-        check.find_config();
+        check.find_config(registry);
     }
-    check.report.model.special = kind::special(source, check.config.as_ref());
+    let config = check.config.as_ref();
+    let known = |c: &Config| request.architecture.is_some() || registry.architecture_of(c).is_some();
+    let wrapped = config.is_some_and(|c| c.is_wrapped() && known(c));
+    check.report.model.special = kind::special(source, config, wrapped);
     if request.wants_model() {
         check.against_architecture(registry);
     }
@@ -155,7 +160,8 @@ pub fn examine(
     }
     check.report.vocabulary = tokenizer::glance(source);
     if request.wants(Part::Tokenizer) {
-        let findings = tokenizer::check(source, check.config.as_ref());
+        let table = check.architecture.as_ref().map(|a| a.tensors());
+        let findings = tokenizer::check(source, check.config.as_ref(), table);
         check.add(findings);
         if check.report.vocabulary.is_none() && source.dialect() == Dialect::Gguf {
             check.skip("the vocabulary", "there is none in the file");
@@ -206,6 +212,8 @@ impl<'a> Check<'a> {
             types: type_shares(source),
             counts: Counts::default(),
             vocabulary: None,
+            outside: Vec::new(),
+            likeness: None,
             parts: request.parts.clone(),
             findings: Vec::new(),
             unchecked: Vec::new(),
@@ -239,19 +247,21 @@ impl<'a> Check<'a> {
     }
 
     /// The config that the source brings along.
-    fn find_config(&mut self) {
+    fn find_config(&mut self, registry: &Registry) {
         match self.source.config() {
             Ok(config) => self.config = config,
             Err(Error::Malformed { findings }) => return self.block(findings),
             Err(other) => return self.block(vec![Finding::new(&CONFIG_UNREADABLE, other.to_string())]),
         }
         if self.config.is_none() && self.request.wants_model() {
-            let special = kind::special(self.source, None);
+            let special = kind::special(self.source, None, false);
+            let hint = if special.is_some() { String::new() } else { self.liken(registry, None) };
             let message = match special {
                 Some(what) => format!("no config.json: this is {what}"),
                 None => "no config.json beside the weights".to_owned(),
             };
-            let f = Finding::new(&CONFIG_ABSENT, message).advice("fetch it, or name one with --config");
+            let advice = format!("fetch it, or name one with --config{hint}");
+            let f = Finding::new(&CONFIG_ABSENT, message).advice(advice);
             self.block(vec![f.severity(self.request.unchecked())]);
         }
     }
@@ -307,7 +317,9 @@ impl<'a> Check<'a> {
     }
 
     fn unknown(&mut self, registry: &Registry, config: &Config) {
+        let nested = "text_config.model_type";
         let key = match config.dialect() {
+            Dialect::Hf if config.is_wrapped() && config.entries().get(nested).is_some() => nested,
             Dialect::Hf => "model_type",
             Dialect::Gguf => "general.architecture",
         };
@@ -323,16 +335,27 @@ impl<'a> Check<'a> {
             None => "no architecture of this program is it".to_owned(),
         };
         let known: Vec<&str> = registry.architectures().iter().map(|a| a.name).collect();
+        let hint = self.liken(registry, Some(config));
         let f = Finding::new(&ARCHITECTURE_UNKNOWN, format!("{said}: {what}")).file(config.file()).field(key);
-        let f = f.advice(format!("known: {}; --arch checks against one of them", known.join(", ")));
+        let f = f.advice(format!("known: {}; --arch checks against one of them{hint}", known.join(", ")));
         self.block(vec![f.severity(self.request.unchecked())]);
         self.skip(ARCHITECTURE, format!("{said}, not known"));
         self.add(config.findings());
     }
 
+    /// Notes what can be told of a model without an architecture, and gives what to add to an advice.
+    fn liken(&mut self, registry: &Registry, config: Option<&Config>) -> String {
+        if self.report.model.packing.is_some() {
+            return String::new(); // The stored tensors are no matrices of the model.
+        }
+        self.report.likeness = likeness::of(self.source, config, registry);
+        let nearest = self.report.likeness.as_ref().and_then(|l| l.nearest.as_ref());
+        nearest.map(|nearest| format!("; {}", likeness::hint(nearest))).unwrap_or_default()
+    }
+
     fn build(&mut self, registry: &Registry, plugin: &'static ArchitecturePlugin, config: &Config) {
         self.report.model.architecture = Some(plugin.name);
-        let built = (plugin.build)(config, self.source.tensors());
+        let built = plugin.fit(config, self.source);
         self.add(self.contradiction(registry, plugin, config));
         match built {
             Err(Error::Malformed { .. }) => {
@@ -344,6 +367,8 @@ impl<'a> Check<'a> {
                 self.add(config.findings());
                 self.add(config.defaults().into_iter().collect());
                 let differences = tables::compare(architecture.tensors(), self.source);
+                self.report.outside = outside::parts(architecture.tensors(), &differences.outside);
+                self.add(outside::note(architecture.tensors(), &self.report.outside).into_iter().collect());
                 let by_hand = self.request.architecture.is_some();
                 let others = causes::Others { registry, plugin, config, by_hand };
                 let shards: Vec<Finding> = std::mem::take(&mut self.findings).into_vec();
@@ -460,7 +485,10 @@ fn counts(source: &dyn WeightSource, table: Option<&crate::table::TensorTable>, 
         let twice = sum(&mut copies.iter().filter_map(|name| tensors.get(name)).map(|t| t.elements()));
         let helpers =
             sum(&mut present().filter(|(_, row)| row.usage == Use::Helper).map(|(t, _)| t.elements()));
-        counts.logical = Some(stored.saturating_sub(twice).saturating_sub(helpers));
+        let outside = |t: &&crate::index::TensorInfo| table.is_outside(&t.name) && holds_parameters(t);
+        let others = sum(&mut tensors.tensors().iter().filter(outside).map(|t| t.elements()));
+        let own = stored.saturating_sub(others);
+        counts.logical = Some(own.saturating_sub(twice).saturating_sub(helpers));
         let embeddings = present().filter(|(_, row)| row.usage == Use::Embedding);
         counts.embedding = Some(sum(&mut embeddings.map(|(t, _)| t.elements())));
         let asked =

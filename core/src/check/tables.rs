@@ -56,6 +56,8 @@ pub(super) struct Differences<'t, 's> {
     pub missing: Vec<Missing<'t>>,
     pub unexpected: Vec<&'s TensorInfo>,
     pub misshapen: Vec<Misshapen<'t, 's>>,
+    /// Tensors of other parts of a larger model, which are no difference.
+    pub outside: Vec<&'s TensorInfo>,
     /// Findings about single tensors that need no further explanation.
     pub others: Vec<Finding>,
 }
@@ -94,7 +96,9 @@ pub(super) fn compare<'t, 's>(table: &'t TensorTable, source: &'s dyn WeightSour
         if known.contains(tensor.name.as_str()) {
             continue;
         }
-        if table.ignores(&tensor.name, dialect) {
+        if table.is_outside(&tensor.name) {
+            found.outside.push(tensor);
+        } else if table.ignores(&tensor.name, dialect) {
             let f = Finding::new(&TENSOR_IGNORED, "nothing reads it").tensor(&tensor.name);
             found.others.push(f.file(file_of(source, tensor)));
         } else {

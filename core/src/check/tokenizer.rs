@@ -10,6 +10,7 @@ use crate::json::{self, JSON_INVALID};
 use crate::metadata::{Item, List, Metadata, Value};
 use crate::report::Vocabulary;
 use crate::source::{Dialect, WeightSource};
+use crate::table::{TensorTable, Use};
 use crate::vocabulary_names::{TOKENIZER_MODELS, is_known_pre_tokenizer};
 use serde_json::value::RawValue;
 use std::collections::HashMap;
@@ -85,23 +86,33 @@ fn template_in_config(source: &dyn WeightSource) -> bool {
     flat.is_ok_and(|flat| flat.entries.get("chat_template").is_some_and(|v| !matches!(v, Value::Null)))
 }
 
-/// Everything that is wrong with the vocabulary.
-pub(super) fn check(source: &dyn WeightSource, config: Option<&Config>) -> Vec<Finding> {
+/// Everything that is wrong with the vocabulary; `table` tells which tensor the embedding is, if it is known.
+pub(super) fn check(
+    source: &dyn WeightSource,
+    config: Option<&Config>,
+    table: Option<&TensorTable>,
+) -> Vec<Finding> {
+    let rows = embedding_rows(source, table);
     let mut findings = Findings::new();
     match source.dialect() {
         Dialect::Gguf => {
             let file = source.files().first().map_or_else(String::new, |f| f.name().to_owned());
-            Inside { metadata: source.metadata(), file, findings: &mut findings }.check(source);
+            Inside { metadata: source.metadata(), file, findings: &mut findings }.check(rows);
         }
-        Dialect::Hf => beside(source, config, &mut findings),
+        Dialect::Hf => beside(source, config, rows, &mut findings),
     }
     findings.into_vec()
 }
 
-/// Rows of the embedding, under either name.
-fn embedding_rows(source: &dyn WeightSource) -> Option<u64> {
+/// Rows of the embedding, under the name that the architecture has for it, or else under usual ones.
+fn embedding_rows(source: &dyn WeightSource, table: Option<&TensorTable>) -> Option<u64> {
     let names = ["token_embd.weight", "model.embed_tokens.weight", "transformer.wte.weight"];
-    let tensor = names.iter().find_map(|n| source.tensors().get(n))?;
+    let mut known = table.into_iter().flat_map(|table| {
+        let lookups = table.rows().iter().filter(|row| row.usage == Use::Embedding);
+        lookups.map(|row| table.name(row, source.dialect()))
+    });
+    let own = known.next().and_then(|name| source.tensors().get(&name));
+    let tensor = own.or_else(|| names.iter().find_map(|n| source.tensors().get(n)))?;
     tensor.shape.first().map(|&rows| rows as u64)
 }
 
@@ -113,7 +124,7 @@ struct Inside<'a> {
 }
 
 impl Inside<'_> {
-    fn check(&mut self, source: &dyn WeightSource) {
+    fn check(&mut self, rows: Option<u64>) {
         let key = "tokenizer.ggml.model";
         let Some(model) = self.metadata.get(key) else {
             if self.metadata.get("tokenizer.ggml.tokens").is_some() {
@@ -148,7 +159,7 @@ impl Inside<'_> {
             );
             self.parallel_list("tokenizer.ggml.scores", tokens, &["f32", "f64"]);
             self.special_ids(tokens);
-            if let Some(rows) = embedding_rows(source).filter(|&rows| rows != tokens) {
+            if let Some(rows) = rows.filter(|&rows| rows != tokens) {
                 let message = format!("{tokens} tokens, but the embedding has {rows} rows");
                 self.add(&TOKENIZER_ROWS, "tokenizer.ggml.tokens", message, None);
             }
@@ -292,8 +303,7 @@ fn malformed_merges(list: &dyn List) -> Option<(u64, u64, Vec<u8>)> {
 }
 
 /// The vocabulary beside a Hugging Face checkpoint.
-fn beside(source: &dyn WeightSource, config: Option<&Config>, findings: &mut Findings) {
-    let rows = embedding_rows(source);
+fn beside(source: &dyn WeightSource, config: Option<&Config>, rows: Option<u64>, findings: &mut Findings) {
     match source.beside("tokenizer.json") {
         Ok(Some(file)) => match Vocab::read(&file) {
             Ok(vocab) => vocab.check(&file, rows, findings),

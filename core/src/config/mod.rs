@@ -6,6 +6,7 @@
 
 mod fact;
 mod settings;
+mod sketch;
 
 pub use fact::{Bound, Fact, Key, Origin};
 
@@ -56,6 +57,8 @@ codes! {
 #[derive(Debug)]
 pub struct Config {
     dialect: Dialect,
+    /// Whose names and layouts the tensors have that it describes.
+    stored: Dialect,
     file: String,
     entries: Arc<Metadata>,
     /// Key prefixes to look under, the first that has the key wins.
@@ -64,6 +67,8 @@ pub struct Config {
     findings: RefCell<Vec<Finding>>,
     /// Keys whose value could not be had, so that relations about them say nothing more.
     broken: RefCell<BTreeSet<&'static str>>,
+    /// Whether sizes that are not said are made up.
+    sketch: bool,
 }
 
 /// Bound on layers where no tensors are there to bound them.
@@ -102,24 +107,43 @@ impl Config {
     fn new(dialect: Dialect, file: String, entries: Arc<Metadata>, scopes: Vec<String>) -> Config {
         Config {
             dialect,
+            stored: dialect,
             file,
             entries,
             scopes,
             facts: RefCell::default(),
             findings: RefCell::default(),
             broken: RefCell::default(),
+            sketch: false,
         }
+    }
+
+    /// The same for tensors of this dialect: a `config.json` may be handed over for a GGUF file.
+    pub fn describing(self, stored: Dialect) -> Config {
+        Config { stored, ..self }
     }
 
     /// The same hyperparameters, as if none had been asked for yet: two architectures can be tried on one
     /// config.
     pub fn fresh(&self) -> Config {
-        Config::new(self.dialect, self.file.clone(), self.entries.clone(), self.scopes.clone())
+        let fresh = Config::new(self.dialect, self.file.clone(), self.entries.clone(), self.scopes.clone());
+        fresh.describing(self.stored)
     }
 
     /// Whose key names it uses.
     pub fn dialect(&self) -> Dialect {
         self.dialect
+    }
+
+    /// Whose names and layouts the tensors have that it describes: its own, but where a `config.json` was handed over
+    /// for a GGUF file.
+    pub fn stored(&self) -> Dialect {
+        self.stored
+    }
+
+    /// Whether the model is the text model of a larger one (`text_config`).
+    pub fn is_wrapped(&self) -> bool {
+        self.scopes.len() > 1
     }
 
     /// The file it was read from.
@@ -245,7 +269,7 @@ impl Config {
 
     /// A size or count of at least 1 that must be there.
     pub fn count(&self, key: &'static Key) -> Axis {
-        let value = self.look_up(key);
+        let value = self.look_up(key).or_else(|| self.made_up(key));
         if value.is_none() {
             let name = self.name_of(key);
             self.fault(&CONFIG_MISSING_KEY, key, &name, format!("{name} is missing"), &self.remedy(&name));
@@ -323,7 +347,7 @@ impl Config {
     pub fn experts(&self, key: &'static Key, layers: usize, tensors: &TensorIndex) -> Axis {
         let experts = self.count(key);
         let most = if tensors.is_empty() { MOST_EXPERTS } else { tensors.len() };
-        let tables = if self.dialect == Dialect::Hf { layers.max(1) } else { 1 };
+        let tables = if self.stored == Dialect::Hf { layers.max(1) } else { 1 };
         if experts.len.checked_mul(tables).is_some_and(|n| n <= most) || experts.len <= MOST_TRUSTED {
             return experts;
         }
@@ -336,7 +360,7 @@ impl Config {
     /// A number of layers. More than `tensors` could fill are refused here, before a table of them is built;
     /// without any tensors (a config alone), more than any model has.
     pub fn layers(&self, key: &'static Key, tensors: &TensorIndex) -> usize {
-        let layers = self.count(key).len;
+        let layers = self.few_enough(self.count(key).len);
         let most = if tensors.is_empty() { MOST_LAYERS } else { tensors.len() };
         if layers > most {
             let name = self.name_of(key);

@@ -28,7 +28,7 @@ impl Config {
 
     /// A number with a fraction that must be there.
     pub fn number(&self, key: &'static Key, bound: Bound) -> f64 {
-        match self.look_up(key) {
+        match self.look_up(key).or_else(|| self.made_up(key)) {
             None => {
                 let name = self.name_of(key);
                 let advice =

@@ -161,7 +161,7 @@ fn yarn(config: &Config, mut rope: Rope, theta: f64) -> Rope {
     // The pair that turns so many times within the context.
     let dimension = |turns: f64| width * (original / (turns * TAU)).ln() / (2.0 * theta.ln());
     let (mut low, mut high) = (dimension(fast), dimension(slow));
-    if config.flag_or(&TRUNCATE, true) {
+    if config.flag_or_assumed(&TRUNCATE, true, true) {
         (low, high) = (low.floor(), high.ceil());
     }
     (low, high) = (low.max(0.0), high.min(width - 1.0));
@@ -193,7 +193,10 @@ fn yarn_attention(config: &Config, factor: f64) -> f64 {
 /// name none. In GGUF the key is written only where there is scaling.
 fn says_no_scaling(config: &Config) -> bool {
     let entries = config.entries().entries();
-    let says = |key: &str| key == "rope_scaling" || key.starts_with("rope_parameters.");
+    let says = |key: &str| {
+        let key = key.strip_prefix("text_config.").unwrap_or(key);
+        key == "rope_scaling" || key.starts_with("rope_parameters.")
+    };
     config.dialect() == Dialect::Gguf || entries.iter().any(|e| says(&e.key))
 }
 

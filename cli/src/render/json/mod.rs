@@ -1,6 +1,7 @@
 //! JSON for programs. The form is told by `docs/report.schema.json`; a change that breaks a reader gets a new
 //! `schema_version`.
 
+pub mod arch;
 pub mod bench;
 pub mod compute;
 mod emitter;
@@ -73,6 +74,8 @@ fn found(out: &mut Emitter<'_, '_>, checked: &Checked, options: Options<'_>) {
     out.put_all("types", report.types.iter().map(parts::share));
     out.put("counts", &parts::counts(&report.counts));
     out.put("vocabulary", &report.vocabulary.as_ref().map_or(Value::Null, parts::vocabulary));
+    out.put_all("outside", report.outside.iter().map(parts::outside));
+    out.put("likeness", &report.likeness.as_ref().map_or(Value::Null, parts::likeness));
     if let Some(listing) = options.listing {
         let source = checked.source.as_ref();
         let all = source.tensors().tensors();
@@ -128,16 +131,7 @@ pub fn plugins(screen: &mut Screen<'_>, registry: &Registry) {
         "formats",
         formats.map(|p| json!({"name": p.name, "summary": p.summary, "extensions": p.extensions})),
     );
-    let architectures = registry.architectures().iter().map(|p| {
-        json!({
-            "name": p.name,
-            "summary": p.summary,
-            "model_types": p.model_types,
-            "classes": p.classes,
-            "gguf": p.gguf,
-        })
-    });
-    out.put_all("architectures", architectures);
+    out.put_all("architectures", registry.architectures().iter().map(|p| arch::plugin(p)));
     out.put_all("kernels", registry.standings().iter().map(kernels::standing));
     out.finish();
 }

@@ -5,7 +5,9 @@ use scantling_core::config::{Fact, Origin};
 use scantling_core::finding::Finding;
 use scantling_core::index::TensorInfo;
 use scantling_core::metadata::{Entry, Value as Stored};
-use scantling_core::report::{Container, Counts, Model, Row, Section, SectionPlace, TypeShare, Vocabulary};
+use scantling_core::report::{
+    Container, Counts, Likeness, Model, Outside, Row, Section, SectionPlace, TypeShare, Vocabulary,
+};
 use scantling_core::source::Dialect;
 use scantling_core::table::Use;
 use serde_json::{Map, Value, json};
@@ -67,6 +69,7 @@ pub(super) fn section(section: &Section) -> Value {
         SectionPlace::Global => json!({"place": "global", "rows": rows}),
         SectionPlace::Final => json!({"place": "final", "rows": rows}),
         SectionPlace::Unexpected => json!({"place": "unexpected", "rows": rows}),
+        SectionPlace::Outside => json!({"place": "outside", "rows": rows}),
         SectionPlace::Layers { prefix, layers, alike } => {
             json!({"place": "layers", "prefix": prefix, "layers": layers, "alike": alike, "rows": rows})
         }
@@ -74,13 +77,6 @@ pub(super) fn section(section: &Section) -> Value {
 }
 
 fn row(row: &Row) -> Value {
-    let usage = row.usage.map(|usage| match usage {
-        Use::Embedding => "embedding",
-        Use::Matrix => "matrix",
-        Use::Scale => "scale",
-        Use::Bias => "bias",
-        Use::Helper => "helper",
-    });
     json!({
         "name": row.name,
         "dtype": row.dtype,
@@ -88,8 +84,37 @@ fn row(row: &Row) -> Value {
         "elements": row.elements,
         "tensors": row.tensors,
         "layers": row.layers,
-        "usage": usage,
+        "usage": row.usage.map(self::usage),
         "tied": row.tied,
+    })
+}
+
+pub(super) fn usage(usage: Use) -> &'static str {
+    match usage {
+        Use::Embedding => "embedding",
+        Use::Matrix => "matrix",
+        Use::Scale => "scale",
+        Use::Bias => "bias",
+        Use::Helper => "helper",
+    }
+}
+
+pub(super) fn outside(outside: &Outside) -> Value {
+    json!({"part": outside.part, "tensors": outside.tensors, "bytes": outside.bytes})
+}
+
+pub(super) fn likeness(likeness: &Likeness) -> Value {
+    let sizes = likeness.sizes.iter().map(|size| {
+        json!({"symbol": size.symbol, "meaning": size.meaning, "value": size.value, "from": size.from})
+    });
+    let nearest = likeness.nearest.as_ref().map(|near| {
+        json!({"architectures": near.families, "shared": near.shared, "more": near.more, "less": near.less})
+    });
+    json!({
+        "prefix": likeness.prefix,
+        "sizes": sizes.collect::<Vec<_>>(),
+        "not_in_shapes": likeness.hidden,
+        "nearest": nearest,
     })
 }
 

@@ -1,5 +1,6 @@
 //! Text for people.
 
+pub mod arch;
 pub mod bench;
 pub mod compute;
 mod dimensions;

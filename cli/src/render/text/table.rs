@@ -1,6 +1,6 @@
 //! Tables whose columns are as wide as what stands in them.
 
-use super::FAINT;
+use super::{FAINT, hanging};
 use crate::render::words::columns;
 use crate::terminal::Screen;
 use std::fmt::{self, Write};
@@ -37,6 +37,11 @@ impl Table {
 
     /// Writes it all, so many columns in.
     pub fn write(&self, screen: &mut Screen<'_>, indent: usize) -> fmt::Result {
+        self.write_with(screen, indent, &[])
+    }
+
+    /// The same with a text below each row, where it is not empty, four columns further in.
+    pub fn write_with(&self, screen: &mut Screen<'_>, indent: usize, below: &[String]) -> fmt::Result {
         let widest = |i: usize, head: &str| {
             let cells = self.rows.iter().filter_map(|row| row.get(i)).map(|cell| columns(cell));
             cells.max().unwrap_or(0).max(columns(head))
@@ -46,8 +51,13 @@ impl Table {
         let heads: Vec<String> = self.heads.iter().map(|(head, _)| (*head).to_owned()).collect();
         screen.paint(FAINT, &self.line(&heads, &widths, indent))?;
         writeln!(screen)?;
-        for row in &self.rows {
+        for (i, row) in self.rows.iter().enumerate() {
             writeln!(screen, "{}", self.line(row, &widths, indent))?;
+            if let Some(text) = below.get(i).filter(|text| !text.is_empty()) {
+                let indent = indent.saturating_add(4);
+                write!(screen, "{:indent$}", "")?;
+                hanging(screen, text, indent, indent.saturating_add(2))?;
+            }
         }
         Ok(())
     }

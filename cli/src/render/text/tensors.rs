@@ -48,6 +48,7 @@ fn title(report: &Report, place: &SectionPlace, several: bool) -> String {
         SectionPlace::Final => "final".to_owned(),
         SectionPlace::Unexpected if report.model.architecture.is_none() => "all".to_owned(),
         SectionPlace::Unexpected => "not in the architecture".to_owned(),
+        SectionPlace::Outside => "outside the text model".to_owned(),
         SectionPlace::Layers { prefix, layers, alike } => {
             let of = if several { format!(" of {}", escape(prefix)) } else { String::new() };
             let how = match (alike, layers.first()) {

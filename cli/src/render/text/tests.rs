@@ -64,6 +64,8 @@ fn qwen3() -> Report {
             expected: Some(311),
         },
         vocabulary: None,
+        outside: Vec::new(),
+        likeness: None,
         parts: Part::ALL.to_vec(),
         findings: vec![
             Finding::new(&HAND_MADE_NOTE, copy).tensor("lm_head.weight").file("model.safetensors").at(7),
