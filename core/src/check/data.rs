@@ -42,6 +42,8 @@ pub(super) fn check(source: &dyn WeightSource, registry: &Registry, progress: &d
     let kernel = registry.best_leaf(false, &Options::default())?;
     let tensors = source.tensors().tensors();
     progress.begin("reading values", tensors.iter().fold(0u64, |n, t| n.saturating_add(t.byte_len())));
+    // Of a packed weight what is stored: its scales, and codes that are floats themselves.
+    let tensors = tensors.iter().flat_map(TensorInfo::stored);
     let mut data = Data { findings: Vec::new(), unchecked: Vec::new() };
     for tensor in tensors {
         let Some(dtype) = tensor.dtype.known() else {

@@ -5,6 +5,7 @@ mod data;
 mod fold;
 mod kind;
 mod packing;
+mod parts;
 mod tables;
 mod ties;
 mod tokenizer;
@@ -144,6 +145,7 @@ pub fn examine(
         check.find_config();
     }
     check.report.model.special = kind::special(source, check.config.as_ref());
+    check.add(parts::check(source));
     if request.wants_model() {
         check.against_architecture(registry);
     }

@@ -5,7 +5,9 @@ use scantling_core::config::{Fact, Origin};
 use scantling_core::finding::Finding;
 use scantling_core::index::TensorInfo;
 use scantling_core::metadata::{Entry, Value as Stored};
-use scantling_core::report::{Container, Counts, Model, Row, Section, SectionPlace, TypeShare, Vocabulary};
+use scantling_core::report::{
+    Container, Counts, Model, Row, RowPart, Section, SectionPlace, TypeShare, Vocabulary,
+};
 use scantling_core::source::Dialect;
 use scantling_core::table::Use;
 use serde_json::{Map, Value, json};
@@ -81,7 +83,7 @@ fn row(row: &Row) -> Value {
         Use::Bias => "bias",
         Use::Helper => "helper",
     });
-    json!({
+    let mut object = json!({
         "name": row.name,
         "dtype": row.dtype,
         "shape": row.shape,
@@ -90,7 +92,13 @@ fn row(row: &Row) -> Value {
         "layers": row.layers,
         "usage": usage,
         "tied": row.tied,
-    })
+    });
+    if !row.parts.is_empty() {
+        let part = |p: &RowPart| json!({"name": p.name, "dtype": p.dtype, "shape": p.shape, "bytes": p.bytes});
+        object["parts"] = row.parts.iter().map(part).collect();
+        object["bits_per_weight"] = json!(row.bits_per_weight());
+    }
+    object
 }
 
 pub(super) fn share(share: &TypeShare) -> Value {
@@ -125,15 +133,21 @@ pub(super) fn vocabulary(vocabulary: &Vocabulary) -> Value {
 }
 
 pub(super) fn tensor(files: &[Arc<File>], tensor: &TensorInfo) -> Value {
-    json!({
+    let known = tensor.stored().iter().all(|t| t.bytes.is_some());
+    let mut object = json!({
         "name": tensor.name,
         "dtype": tensor.dtype.to_string(),
         "shape": tensor.shape,
         "file": files.get(tensor.shard).map(|f| f.name()),
         "offset": tensor.bytes.as_ref().map(|r| r.start),
-        "bytes": tensor.bytes.as_ref().map(|_| tensor.byte_len()),
+        "bytes": known.then(|| tensor.byte_len()),
         "elements": tensor.elements(),
-    })
+    });
+    if tensor.is_packed() {
+        object["parts"] = tensor.parts.iter().map(|part| self::tensor(files, part)).collect();
+        object["bits_per_weight"] = json!(tensor.bits_per_weight());
+    }
+    object
 }
 
 pub(super) fn entry(entry: &Entry, full: bool) -> Value {
