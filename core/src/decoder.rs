@@ -304,7 +304,11 @@ pub fn late_windows(config: &Config, layers: usize) -> Vec<Option<usize>> {
 /// How many of the experts a token uses.
 pub fn experts_used(config: &Config, experts: &Axis) -> usize {
     let used = config.count(&EXPERTS_USED).len;
-    config.require(used <= experts.len, &[&EXPERTS_USED, &EXPERTS], "a token cannot use more experts than there are");
+    config.require(
+        used <= experts.len,
+        &[&EXPERTS_USED, &EXPERTS],
+        "a token cannot use more experts than there are",
+    );
     used.min(experts.len)
 }
 

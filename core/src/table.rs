@@ -322,7 +322,8 @@ impl TensorTable {
             let (layer, _) = self.layer_of(name, dialect)?;
             Some((self.layers()..self.layers().saturating_add(self.spare_layers)).contains(&layer))
         };
-        self.ignored.iter().any(|local| name.ends_with(local)) || self.spare_layers > 0 && spare() == Some(true)
+        self.ignored.iter().any(|local| name.ends_with(local))
+            || self.spare_layers > 0 && spare() == Some(true)
     }
 
     /// What the names of a layer's tensors begin with, without the layer's number.

@@ -132,6 +132,7 @@ impl Experts {
 /// The even or the odd columns.
 fn every_second(x: &RowsBuf, first: usize) -> RowsBuf {
     let cols = x.view().cols() / 2;
-    let data = x.view().iter().flat_map(|row| row.iter().skip(first).step_by(2).take(cols).copied()).collect();
+    let data =
+        x.view().iter().flat_map(|row| row.iter().skip(first).step_by(2).take(cols).copied()).collect();
     RowsBuf::from_vec(data, x.view().rows(), cols)
 }

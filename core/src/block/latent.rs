@@ -60,7 +60,10 @@ impl LatentWidths {
             Dialect::Gguf => {
                 let key = config.count(&KEY);
                 config.require(key.len > turned.len, &[&KEY, &TURNED], "only a part of a head turns");
-                Axis::new(key.len.saturating_sub(turned.len).max(1), format!("{} − {}", key.why(), turned.why()))
+                Axis::new(
+                    key.len.saturating_sub(turned.len).max(1),
+                    format!("{} − {}", key.why(), turned.why()),
+                )
             }
         };
         config.require(turned.len.is_multiple_of(2), &[&TURNED], "rotary embedding needs an even width");
@@ -137,7 +140,13 @@ impl LatentAttention {
     }
 
     /// What it makes of normed rows; `scale` is the factor on the scores.
-    pub fn run(&self, p: &mut Pass<'_>, y: &RowsBuf, [q_turn, k_turn]: &[Rotation; 2], scale: f32) -> RowsBuf {
+    pub fn run(
+        &self,
+        p: &mut Pass<'_>,
+        y: &RowsBuf,
+        [q_turn, k_turn]: &[Rotation; 2],
+        scale: f32,
+    ) -> RowsBuf {
         let latent = self.widths.latent.len;
         let mut q = match self.q_narrow {
             None => p.project(["q"], [self.q], y),

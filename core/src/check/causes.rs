@@ -270,12 +270,15 @@ impl Explainer<'_> {
         let whole: BTreeSet<usize> =
             absent.iter().filter(|(layer, n)| wanted.get(layer) == Some(n)).map(|(l, _)| *l).collect();
         if !whole.is_empty() {
-            let (gone, rest): (Vec<_>, Vec<_>) =
-                differences.missing.drain(..).partition(|m| m.stored.row.layer.is_some_and(|l| whole.contains(&l)));
+            let (gone, rest): (Vec<_>, Vec<_>) = differences
+                .missing
+                .drain(..)
+                .partition(|m| m.stored.row.layer.is_some_and(|l| whole.contains(&l)));
             differences.missing = rest;
             let list: Vec<usize> = whole.into_iter().collect();
             let message = format!("{} missing ({} tensors)", which_layers(&list), gone.len());
-            let f = Finding::new(&LAYERS_MISSING, message).tensor(gone.first().map_or("", |m| &m.stored.name));
+            let f =
+                Finding::new(&LAYERS_MISSING, message).tensor(gone.first().map_or("", |m| &m.stored.name));
             let held = self.table.layers().saturating_sub(list.len());
             let f = f.versus(format!("{} layers", self.table.layers()), format!("{held}"));
             let f = f.advice("fetch what is absent, or correct the number of layers in the config");
@@ -350,7 +353,11 @@ impl Explainer<'_> {
         for finding in &mut findings {
             let why = finding.place.field.clone().unwrap_or_default();
             let touched = folded.iter().filter(|m| {
-                m.stored.shape.iter().zip(&m.tensor.shape).any(|(axis, &f)| axis.len != f && axis.why() == why)
+                m.stored
+                    .shape
+                    .iter()
+                    .zip(&m.tensor.shape)
+                    .any(|(axis, &f)| axis.len != f && axis.why() == why)
             });
             finding.symptoms = touched.take(Findings::KEPT).map(|m| self.misshapen_one(m)).collect();
         }

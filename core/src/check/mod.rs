@@ -458,17 +458,15 @@ fn counts(source: &dyn WeightSource, table: Option<&crate::table::TensorTable>, 
     };
     if let Some(table) = table {
         use crate::table::{Absence, Use};
-        let present =
-            || table.named(source.dialect()).filter_map(|s| Some((tensors.get(&s.name)?, s.row)));
+        let present = || table.named(source.dialect()).filter_map(|s| Some((tensors.get(&s.name)?, s.row)));
         let twice = sum(&mut copies.iter().filter_map(|name| tensors.get(name)).map(|t| t.elements()));
         let helpers =
             sum(&mut present().filter(|(_, row)| row.usage == Use::Helper).map(|(t, _)| t.elements()));
         counts.logical = Some(stored.saturating_sub(twice).saturating_sub(helpers));
         let embeddings = present().filter(|(_, row)| row.usage == Use::Embedding);
         counts.embedding = Some(sum(&mut embeddings.map(|(t, _)| t.elements())));
-        let asked = |s: &crate::table::Stored<'_>| {
-            s.row.absence == Absence::Fault || tensors.get(&s.name).is_some()
-        };
+        let asked =
+            |s: &crate::table::Stored<'_>| s.row.absence == Absence::Fault || tensors.get(&s.name).is_some();
         counts.expected = Some(table.named(source.dialect()).filter(asked).count());
     }
     counts

@@ -20,7 +20,8 @@ pub(super) struct Awq {
 impl Awq {
     pub fn of(said: &Said) -> Option<Awq> {
         let is = |name: &str, wanted: &str| said.text(name).is_none_or(|t| t.eq_ignore_ascii_case(wanted));
-        let gemm = is("version", "gemm") && is("format", "gemm") && is("backend", "autoawq");
+        let other = said.text("backend").is_some_and(|backend| backend.eq_ignore_ascii_case("llm-awq"));
+        let gemm = is("version", "gemm") && is("format", "gemm") && !other;
         let four = said.count("bits") == Some(4);
         Some(Awq { group: said.group_size("group_size", 128).filter(|_| gemm && four)? })
     }
@@ -37,7 +38,8 @@ impl Scheme for Awq {
     }
 
     fn open<'a>(&'a self, group: &Group<'a>) -> Result<Box<dyn Packed + 'a>> {
-        let Some((cols, words)) = group.sides(CODES).filter(|(_, words)| words.checked_mul(8).is_some()) else {
+        let Some((cols, words)) = group.sides(CODES).filter(|(_, words)| words.checked_mul(8).is_some())
+        else {
             group.no_codes(CODES, "[in, out / 8]");
             return group.unusable();
         };
@@ -46,9 +48,22 @@ impl Scheme for Awq {
         let codes = group.want(CODES, &[DType::I32], &[&[cols, words]], "in, out / 8");
         let zeros = group.want(ZEROS, &[DType::I32], &[&[groups, words]], &format!("{axes}, out / 8"));
         let scales = group.want(SCALES, &FLOATS, &[&[groups, rows]], &format!("{axes}, out"));
-        let (Some(codes), Some(zeros), Some(scales)) = (codes, zeros, scales) else { return group.unusable() };
+        let (Some(codes), Some(zeros), Some(scales)) = (codes, zeros, scales) else {
+            return group.unusable();
+        };
         let (codes, zeros, bytes) = (codes.data, zeros.data, group.byte_len());
         let sides = (rows, cols);
-        Ok(Box::new(Grouped { codes, zeros, scales, order: None, size, sides, bits: 4, plus: 0, awq: true, bytes }))
+        Ok(Box::new(Grouped {
+            codes,
+            zeros,
+            scales,
+            order: None,
+            size,
+            sides,
+            bits: 4,
+            plus: 0,
+            awq: true,
+            bytes,
+        }))
     }
 }

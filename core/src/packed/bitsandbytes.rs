@@ -14,8 +14,8 @@
 
 use super::Packed;
 use super::group::{Group, Part};
-use super::said::Said;
 use super::quant_state::{NESTED_ABSMAX, NESTED_MAP, STATES, State};
+use super::said::Said;
 use super::scheme::{Layout, Scheme};
 use crate::dtype::DType;
 use crate::error::Result;
@@ -64,7 +64,12 @@ impl Scheme for BitsAndBytes {
         let Some(elements) = state.elements() else {
             if let Some(info) = group.part(CODES) {
                 let found = format!("{:?}", state.shape);
-                group.wrong(info, "shape of quant_state cannot be", "a weight that can be stored".to_owned(), found);
+                group.wrong(
+                    info,
+                    "shape of quant_state cannot be",
+                    "a weight that can be stored".to_owned(),
+                    found,
+                );
             }
             return group.unusable();
         };

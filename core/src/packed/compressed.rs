@@ -68,7 +68,8 @@ impl Compressed {
         };
         let of_kind = || self.ways.iter().filter(|way| way.kind == kind);
         let fits = |way: &&Args| {
-            let sides = if packed.is_some() { packed_words::sides(group, way.bits) } else { group.sides(CODES) };
+            let sides =
+                if packed.is_some() { packed_words::sides(group, way.bits) } else { group.sides(CODES) };
             sides.is_some_and(|sides| way.cut.has_shape(group.shape(SCALES), sides))
         };
         of_kind().find(fits).or_else(|| of_kind().next()).or(self.ways.first())

@@ -49,14 +49,15 @@ pub(super) struct Gptq {
 impl Gptq {
     pub fn of(said: &Said) -> Option<Gptq> {
         let bits = said.count("bits").filter(|bits| [2, 4, 8].contains(bits))?;
-        let plus = match said.text("checkpoint_format") {
+        let plus = match said.text("checkpoint_format").or(said.text("format")) {
             None | Some("gptq") => 1,
             Some("gptq_v2") => 0,
             Some(_) => return None,
         };
         // Rules that give some modules other bits; those that begin with "-:" only leave modules alone.
         let other_bits = said.keys("dynamic").any(|key| !key.starts_with("-:"));
-        if other_bits || said.is_on("is_marlin_format") {
+        let other_words = said.text("pack_dtype").is_some_and(|dtype| dtype != "int32");
+        if other_bits || other_words || said.is_on("is_marlin_format") {
             return None;
         }
         Some(Gptq { bits, group: said.group_size("group_size", 128)?, plus, ordered: said.is_on("desc_act") })
@@ -98,11 +99,24 @@ impl Scheme for Gptq {
             in_range(group, order, groups);
         }
         group.settle()?;
-        let (Some(codes), Some(zeros), Some(scales)) = (codes, zeros, scales) else { return group.unusable() };
+        let (Some(codes), Some(zeros), Some(scales)) = (codes, zeros, scales) else {
+            return group.unusable();
+        };
         let (bits, plus, bytes) = (self.bits, self.plus, group.byte_len());
         let order = order.map(|order| order.data);
         let (codes, zeros) = (codes.data, zeros.data);
-        Ok(Box::new(Grouped { codes, zeros, scales, order, size, sides: (rows, cols), bits, plus, awq: false, bytes }))
+        Ok(Box::new(Grouped {
+            codes,
+            zeros,
+            scales,
+            order,
+            size,
+            sides: (rows, cols),
+            bits,
+            plus,
+            awq: false,
+            bytes,
+        }))
     }
 }
 
@@ -113,7 +127,12 @@ fn in_range(group: &Group<'_>, order: &Part<'_>, groups: usize) {
     if let Some((i, strange)) = numbers.enumerate().find(|(_, group)| outside(*group)) {
         let message = "g_idx gives an input a group that there is not";
         let last = groups.saturating_sub(1);
-        group.wrong(order.info, message, format!("0 to {last} for each input"), format!("{strange} for input {i}"));
+        group.wrong(
+            order.info,
+            message,
+            format!("0 to {last} for each input"),
+            format!("{strange} for input {i}"),
+        );
     }
 }
 
@@ -183,7 +202,9 @@ impl Packed for Grouped<'_> {
         // The zeros and scales of these rows: rows lie apart in the file, groups side by side here.
         let (mut zeros, mut scales) = (vec![0; groups * some], vec![0.0; groups * some]);
         let wide = self.scales.dtype.block_bytes();
-        for (group, (zeros, scales)) in zeros.chunks_mut(some.max(1)).zip(scales.chunks_mut(some.max(1))).enumerate() {
+        for (group, (zeros, scales)) in
+            zeros.chunks_mut(some.max(1)).zip(scales.chunks_mut(some.max(1))).enumerate()
+        {
             let from = (group * rows + first) * wide;
             let data = &self.scales.data[from..][..some * wide];
             quant::decode(self.scales.dtype, data, scales).expect("a type of one element to a block");

@@ -75,7 +75,13 @@ pub(super) struct Grid<'a> {
 
 impl<'a> Grid<'a> {
     /// The part of a group that is one for a matrix; faults are noted.
-    pub fn want(group: &Group<'a>, end: &str, types: &[DType], cut: Cut, matrix: (usize, usize)) -> Option<Grid<'a>> {
+    pub fn want(
+        group: &Group<'a>,
+        end: &str,
+        types: &[DType],
+        cut: Cut,
+        matrix: (usize, usize),
+    ) -> Option<Grid<'a>> {
         let (shapes, axes) = cut.shapes(matrix);
         let shapes: Vec<&[usize]> = shapes.iter().map(Vec::as_slice).collect();
         let Part { data, dtype, .. } = group.want(end, types, &shapes, &axes)?;
@@ -100,6 +106,7 @@ impl<'a> Grid<'a> {
         let bytes = self.wide * self.dtype.block_bytes();
         out.resize(self.wide, 0.0);
         let data = &self.data[row / self.block.0 * bytes..][..bytes];
-        quant::decode(self.dtype, data, out).expect("types of one element to a block, seen when it was opened");
+        quant::decode(self.dtype, data, out)
+            .expect("types of one element to a block, seen when it was opened");
     }
 }

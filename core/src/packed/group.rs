@@ -80,12 +80,16 @@ impl<'a> Group<'a> {
         if dtype.is_none() {
             let message = format!("{lacks} is of a type that the scheme does not have");
             let names: Vec<&str> = types.iter().map(|dtype| dtype.name()).collect();
-            let f = self.finding(&PART_TYPE, info, message).versus(names.join(" or "), info.dtype.to_string());
-            self.note(f.advice("the tensor was converted, or the config belongs to another version of the model"));
+            let f =
+                self.finding(&PART_TYPE, info, message).versus(names.join(" or "), info.dtype.to_string());
+            self.note(
+                f.advice("the tensor was converted, or the config belongs to another version of the model"),
+            );
         }
         let fits = shapes.iter().any(|shape| *shape == info.shape);
         if !fits {
-            let message = format!("{lacks} does not have the shape that the config and the other parts imply");
+            let message =
+                format!("{lacks} does not have the shape that the config and the other parts imply");
             let expected = shapes.first().map_or(String::new(), |shape| shown(shape, axes));
             let f = self.finding(&PART_MISSHAPEN, info, message);
             let f = f.versus(expected, format!("{:?}", Shape(&info.shape)));
@@ -108,7 +112,11 @@ impl<'a> Group<'a> {
     fn bytes(&self, info: &'a TensorInfo, dtype: DType) -> Result<Cow<'a, [u8]>> {
         let data = self.source.bytes(info)?;
         if dtype.byte_len(&info.shape).ok() != Some(data.len() as u64) {
-            let f = self.finding(&PART_MISSHAPEN, info, "its bytes are not as many as its shape asks for".to_owned());
+            let f = self.finding(
+                &PART_MISSHAPEN,
+                info,
+                "its bytes are not as many as its shape asks for".to_owned(),
+            );
             return Err(Error::malformed(f));
         }
         Ok(data)

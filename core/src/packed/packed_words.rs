@@ -67,7 +67,12 @@ fn fill_groups(group: &Group<'_>, order: &Part<'_>, cut: Cut, cols: usize) {
         let Some(count) = usize::try_from(number).ok().and_then(|g| filled.get_mut(g)) else {
             let last = cols.div_ceil(size).saturating_sub(1);
             let message = "weight_g_idx gives an input a group that there is not";
-            group.wrong(order.info, message, format!("0 to {last} for each input"), format!("{number} for input {i}"));
+            group.wrong(
+                order.info,
+                message,
+                format!("0 to {last} for each input"),
+                format!("{number} for input {i}"),
+            );
             return;
         };
         *count += 1;
@@ -121,7 +126,9 @@ impl Packed for Words<'_> {
                 };
                 let code = word(&self.codes, row * words + input / per) >> (self.bits * (input % per)) & mask;
                 let zero = match &self.zeros {
-                    Some(zeros) => word(zeros, row / per * self.groups + group) >> (self.bits * (row % per)) & mask,
+                    Some(zeros) => {
+                        word(zeros, row / per * self.groups + group) >> (self.bits * (row % per)) & mask
+                    }
                     None => middle,
                 };
                 *out = (code as i32 - zero as i32) as f32 * scales[group];

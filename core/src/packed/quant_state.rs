@@ -28,12 +28,22 @@ impl State {
     /// Reads the state of a weight; what is wrong with it is noted.
     pub fn of(group: &Group<'_>) -> Option<State> {
         let Some(end) = STATES.into_iter().find(|end| group.part(end).is_some()) else {
-            group.want(STATES[0], &[DType::U8], &[], "the shape of the weight and the sizes of blocks, in JSON");
+            group.want(
+                STATES[0],
+                &[DType::U8],
+                &[],
+                "the shape of the weight and the sizes of blocks, in JSON",
+            );
             return None;
         };
         let info = group.part(end)?;
         if info.byte_len() > MAX_STATE {
-            group.wrong(info, "quant_state is no short text", format!("at most {MAX_STATE} bytes"), info.byte_len().to_string());
+            group.wrong(
+                info,
+                "quant_state is no short text",
+                format!("at most {MAX_STATE} bytes"),
+                info.byte_len().to_string(),
+            );
             return None;
         }
         let part = group.want(end, &[DType::U8], &[&info.shape], "")?;

@@ -64,5 +64,4 @@ pub(super) fn of(said: &Said) -> Option<Box<dyn Scheme>> {
 pub(super) const FLOATS: [DType; 3] = [DType::F16, DType::BF16, DType::F32];
 
 /// Floats of one byte.
-pub(super) const FP8: [DType; 4] =
-    [DType::F8_E4M3, DType::F8_E5M2, DType::F8_E4M3FNUZ, DType::F8_E5M2FNUZ];
+pub(super) const FP8: [DType; 4] = [DType::F8_E4M3, DType::F8_E5M2, DType::F8_E4M3FNUZ, DType::F8_E5M2FNUZ];

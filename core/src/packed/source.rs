@@ -134,7 +134,8 @@ impl WeightSource for Unpacked {
 
     fn bytes(&self, tensor: &TensorInfo) -> Result<Cow<'_, [u8]>> {
         if tensor.is_packed() {
-            let what = format!("{} is made of several stored tensors and has no bytes of its own", tensor.name);
+            let what =
+                format!("{} is made of several stored tensors and has no bytes of its own", tensor.name);
             return Err(Error::Usage(what));
         }
         self.inner.bytes(tensor)

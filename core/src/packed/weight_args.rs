@@ -30,10 +30,18 @@ impl Args {
     /// All that a config has; `None` if one is not read here.
     pub fn of(said: &Said) -> Option<Vec<Args>> {
         const MOST: usize = 256;
+        // A group whose weights are null is one of activations alone.
+        let of_weights =
+            |key: &'_ str| key.split_once('.').is_some_and(|(_, rest)| rest.starts_with("weights."));
+        let keys = said.keys("config_groups").filter(|key| of_weights(key));
         let groups: BTreeSet<&str> =
-            said.keys("config_groups").filter_map(|key| key.split_once('.')).map(|(group, _)| group).collect();
+            keys.filter_map(|key| key.split_once('.')).map(|(group, _)| group).collect();
         let whole = said.text("format");
-        groups.into_iter().take(MOST).map(|group| Args::one(said, &format!("config_groups.{group}"), whole)).collect()
+        groups
+            .into_iter()
+            .take(MOST)
+            .map(|group| Args::one(said, &format!("config_groups.{group}"), whole))
+            .collect()
     }
 
     fn one(said: &Said, group: &str, whole: Option<&str>) -> Option<Args> {

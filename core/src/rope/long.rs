@@ -69,7 +69,11 @@ impl LongPlan {
             [&SHORT, &LONG].map(|key| {
                 let said = config.numbers(key).unwrap_or_default();
                 let fits = said.len() == half && said.iter().all(|f| *f > 0.0);
-                config.require(fits, &[key], "longrope needs a positive factor for each rotated pair of a head");
+                config.require(
+                    fits,
+                    &[key],
+                    "longrope needs a positive factor for each rotated pair of a head",
+                );
                 said
             })
         });
@@ -79,7 +83,8 @@ impl LongPlan {
     /// Declares the tensors in which a GGUF file has the factors.
     pub fn declare(self, t: &mut TensorTable, width: usize) -> LongRope {
         let half = Axis::new(width / 2, "half of the rotated width");
-        let tensors = ["rope_factors_short.weight", "rope_factors_long.weight"].map(|n| t.gguf_helper(n, &half));
+        let tensors =
+            ["rope_factors_short.weight", "rope_factors_long.weight"].map(|n| t.gguf_helper(n, &half));
         LongRope { plan: self, tensors }
     }
 }
@@ -110,8 +115,12 @@ impl LongRope {
 
 /// What cos and sin are multiplied by: √(1 + ln s / ln original), s the growth of the context.
 fn attention(config: &Config, context: usize, original: usize) -> f64 {
-    static GGUF: Key =
-        Key { hf: &[], gguf: "rope.scaling.attn_factor", symbol: "", meaning: "longrope: factor on cos and sin" };
+    static GGUF: Key = Key {
+        hf: &[],
+        gguf: "rope.scaling.attn_factor",
+        symbol: "",
+        meaning: "longrope: factor on cos and sin",
+    };
     let key = if config.dialect() == Dialect::Gguf { &GGUF } else { &ATTENTION_FACTOR };
     if config.has(key) {
         return config.number(key, Bound::Positive);

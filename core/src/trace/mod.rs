@@ -12,12 +12,12 @@ pub use compare::{Comparison, Difference, Misfit, Stats, compare};
 pub use dump::{Dump, family_in, ids_in, is_dump, layout};
 
 use crate::architecture::Decoder;
-use crate::source::Dialect;
 use crate::error::{Error, Result};
 use crate::matrix::{Rows, RowsBuf};
 use crate::model::Session;
 use crate::paging;
 use crate::pass::Tap;
+use crate::source::Dialect;
 use std::collections::HashMap;
 use std::fmt;
 

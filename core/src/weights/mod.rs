@@ -257,8 +257,7 @@ fn vector(stored: &Stored<'_>, info: &TensorInfo, source: &dyn WeightSource) -> 
     };
     let data = source.bytes(info)?;
     let mut values = vec![0.0; data.len() / dtype.block_bytes().max(1) * dtype.block_values()];
-    quant::decode(dtype, &data, &mut values)
-        .map_err(|e| unusable(source, &stored.name, &e.to_string()))?;
+    quant::decode(dtype, &data, &mut values).map_err(|e| unusable(source, &stored.name, &e.to_string()))?;
     if source.dialect() == Dialect::Hf && stored.row.conversion == Conversion::PlusOne {
         values.iter_mut().for_each(|v| *v += 1.0);
     }

@@ -94,7 +94,8 @@ fn row(row: &Row) -> Value {
         "tied": row.tied,
     });
     if !row.parts.is_empty() {
-        let part = |p: &RowPart| json!({"name": p.name, "dtype": p.dtype, "shape": p.shape, "bytes": p.bytes});
+        let part =
+            |p: &RowPart| json!({"name": p.name, "dtype": p.dtype, "shape": p.shape, "bytes": p.bytes});
         object["parts"] = row.parts.iter().map(part).collect();
         object["bits_per_weight"] = json!(row.bits_per_weight());
     }
