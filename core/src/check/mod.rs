@@ -145,7 +145,9 @@ pub fn examine(
         check.find_config();
     }
     check.report.model.special = kind::special(source, check.config.as_ref());
-    check.add(parts::check(source));
+    if [Part::Names, Part::Shapes, Part::Types].iter().any(|part| request.wants(*part)) {
+        check.add(parts::check(source));
+    }
     if request.wants_model() {
         check.against_architecture(registry);
     }

@@ -1,8 +1,8 @@
-//! AWQ in its GEMM layout, 4 bits. The picture of it stands beside GPTQ's, in `gptq.rs`.
+//! AWQ in its GEMM layout, 4 bits. The picture of it stands in `grouped.rs`.
 
 use super::Packed;
-use super::gptq::{CODES, Grouped, SCALES, ZEROS, group_words};
 use super::group::Group;
+use super::grouped::{self, CODES, Grouped, SCALES, ZEROS};
 use super::said::Said;
 use super::scheme::{FLOATS, Layout, Scheme};
 use crate::dtype::DType;
@@ -34,7 +34,7 @@ impl Scheme for Awq {
 
     fn look(&self, group: &Group<'_>) -> (Vec<usize>, String) {
         let shape = group.sides(CODES).map(|(inputs, words)| vec![words.saturating_mul(8), inputs]);
-        (shape.unwrap_or(group.shape(CODES).to_vec()), format!("AWQ 4-bit{}", group_words(self.group)))
+        (shape.unwrap_or(group.shape(CODES).to_vec()), format!("AWQ 4-bit{}", grouped::words(self.group)))
     }
 
     fn open<'a>(&'a self, group: &Group<'a>) -> Result<Box<dyn Packed + 'a>> {

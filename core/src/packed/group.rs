@@ -65,7 +65,8 @@ impl<'a> Group<'a> {
             let f = Finding::new(&PART_MISSING, format!("{lacks} is missing"));
             let f = f.tensor(format!("{}{end}", self.stem));
             let expected = shapes.first().map_or(axes.to_owned(), |shape| shown(shape, axes));
-            let f = f.versus(expected, "none");
+            let f =
+                f.versus(expected, "none").file(self.parts.first().map_or("", |codes| self.file_of(codes)));
             self.note(f.advice("fetch the model again, or the config that belongs to it"));
             return None;
         }
@@ -143,8 +144,11 @@ impl<'a> Group<'a> {
     }
 
     fn finding(&self, code: &'static Code, info: &TensorInfo, message: String) -> Finding {
-        let file = self.source.files().get(info.shard).map_or("", |f| f.name());
-        Finding::new(code, message).file(file).at(info.entry_at).tensor(&info.name)
+        Finding::new(code, message).file(self.file_of(info)).at(info.entry_at).tensor(&info.name)
+    }
+
+    fn file_of(&self, info: &TensorInfo) -> &str {
+        self.source.files().get(info.shard).map_or("", |f| f.name())
     }
 
     fn note(&self, finding: Finding) {

@@ -14,6 +14,7 @@ mod fp8;
 mod gptq;
 mod grid;
 mod group;
+mod grouped;
 mod mxfp4;
 mod packed_words;
 mod quant_state;
@@ -70,4 +71,9 @@ pub trait Packed: Send + Sync {
 
     /// Rows from `first` on as f32, as many as `out` has room for, `[rows, cols]`. Panics past the last.
     fn widen(&self, first: usize, out: &mut [f32]);
+
+    /// What is stored that readers take differently, in words; looks at all of it.
+    fn disputed(&self) -> Option<String> {
+        None
+    }
 }

@@ -87,6 +87,12 @@ impl Packed for Blocks<'_> {
         self.bytes
     }
 
+    fn disputed(&self) -> Option<String> {
+        let count = self.scales.data.iter().filter(|scale| **scale == 255).count();
+        (count > 0)
+            .then(|| format!("{count} scales are 255, which stands for NaN; some readers take it for 2^128"))
+    }
+
     fn widen(&self, first: usize, out: &mut [f32]) {
         let (blocks, _) = out.as_chunks_mut::<BLOCK>();
         let before = first * (self.sides.1 / BLOCK);

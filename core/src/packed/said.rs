@@ -2,6 +2,7 @@
 
 use crate::config::Config;
 use crate::metadata::Value;
+use std::collections::HashSet;
 
 /// Where the description may stand.
 const PLACES: [&str; 2] = ["quantization_config.", "text_config.quantization_config."];
@@ -90,7 +91,7 @@ impl Said {
     }
 
     /// Names of modules that were not quantised, under all the keys that tools write.
-    pub fn left_alone(&self) -> Vec<String> {
+    pub fn left_alone(&self) -> HashSet<String> {
         const KEYS: [&str; 4] =
             ["modules_to_not_convert", "ignore", "ignored_layers", "llm_int8_skip_modules"];
         let text = |value: Value| match value {

@@ -73,7 +73,7 @@ fn logical(
             let file = source.files().get(tensor.shard).map_or("", |f| f.name());
             findings.push(f.tensor(&name).file(file).at(tensor.entry_at));
         }
-        if let Some(listed) = left_alone.iter().find(|listed| is_within(stem, listed)) {
+        if let Some(listed) = listed(stem, &left_alone) {
             let f = Finding::new(&LEFT_ALONE, format!("is packed, but the config leaves \"{listed}\" alone"));
             findings.push(f.tensor(&name).file(said.file()).field("quantization_config"));
         }
@@ -102,9 +102,14 @@ fn parts_of<'i>(
     scheme.layouts().iter().find_map(part)
 }
 
-/// Whether a module is the one named, or within it: the name may leave away what comes before or after.
-fn is_within(module: &str, named: &str) -> bool {
-    format!(".{module}.").contains(&format!(".{named}."))
+/// The name by which a list has a module, or one that it is within; names in lists may leave away what comes before.
+fn listed<'m>(module: &'m str, names: &HashSet<String>) -> Option<&'m str> {
+    const DEEPEST: usize = 32;
+    let dots: Vec<usize> = module.match_indices('.').map(|(at, _)| at).take(DEEPEST).collect();
+    let starts = || std::iter::once(0).chain(dots.iter().map(|at| at + 1));
+    let ends = || dots.iter().copied().chain([module.len()]);
+    let mut parts = starts().flat_map(|start| ends().filter_map(move |end| module.get(start..end)));
+    parts.find(|part| names.contains(*part))
 }
 
 impl Unpacked {

@@ -76,6 +76,29 @@ fn modules_left_alone_are_plain_and_what_is_not_read_is_left_as_it_is() {
 }
 
 #[test]
+fn codes_that_readers_take_differently_are_told() {
+    let disputed = |made: &made::Made| {
+        let source = made.checkpoint.open();
+        let info = source.tensors().get(made.name).unwrap();
+        let packed = source.packed(info).unwrap().unwrap();
+        packed.disputed()
+    };
+    let zeros = |byte: u8, second: bool| {
+        let mut made = made::gptq(4, second, false);
+        made.checkpoint = made.checkpoint.edit("a.qzeros", |t| t.bytes.fill(byte));
+        made
+    };
+    assert_eq!(disputed(&zeros(0x77, false)), None);
+    assert_eq!(disputed(&zeros(0xff, true)), None);
+    assert!(disputed(&zeros(0xf7, false)).unwrap().starts_with("16 zeros are 15, "));
+    let mut mxfp4 = made::mxfp4();
+    assert_eq!(disputed(&mxfp4), None);
+    mxfp4.checkpoint = mxfp4.checkpoint.edit("x.gate_up_proj_scales", |t| t.bytes[3] = 255);
+    assert!(disputed(&mxfp4).unwrap().starts_with("1 scales are 255"));
+    assert!(mxfp4.checkpoint.decoded(mxfp4.name)[96..128].iter().all(|x| x.is_nan()));
+}
+
+#[test]
 fn several_descriptions_are_told_apart_by_the_scales() {
     let group = |bits: u8, strategy: &str, size: &str| {
         format!(
@@ -116,6 +139,7 @@ fn whatever_chance_makes_of_a_checkpoint_is_told_and_never_panics() {
             match source.packed(info) {
                 Ok(Some(packed)) => {
                     fine += 1;
+                    std::hint::black_box(packed.disputed());
                     for first in
                         [0, packed.rows().saturating_sub(1)].into_iter().filter(|_| packed.rows() > 0)
                     {
