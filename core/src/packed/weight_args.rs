@@ -32,7 +32,7 @@ impl Args {
         const MOST: usize = 256;
         // A group whose weights are null is one of activations alone.
         let of_weights =
-            |key: &'_ str| key.split_once('.').is_some_and(|(_, rest)| rest.starts_with("weights."));
+            |key: &str| key.split_once('.').is_some_and(|(_, rest)| rest.starts_with("weights."));
         let keys = said.keys("config_groups").filter(|key| of_weights(key));
         let groups: BTreeSet<&str> =
             keys.filter_map(|key| key.split_once('.')).map(|(group, _)| group).collect();

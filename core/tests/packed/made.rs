@@ -155,7 +155,7 @@ pub fn mxfp4() -> Made {
         .with("x.gate_up_proj_blocks", DType::U8, &[2, 3, 2, 16], codes.clone())
         .with("x.gate_up_proj_scales", DType::U8, &[2, 3, 2], scales.clone());
     let value = move |n: usize| {
-        let code = if n % 2 == 0 { codes[n / 2] & 15 } else { codes[n / 2] >> 4 };
+        let code = if n.is_multiple_of(2) { codes[n / 2] & 15 } else { codes[n / 2] >> 4 };
         let sign = if code > 7 { -1.0 } else { 1.0 };
         sign * E2M1[usize::from(code & 7)] * 2f64.powi(i32::from(scales[n / 32]) - 127)
     };

@@ -14,7 +14,6 @@ fn every_scheme_decodes_to_what_its_formula_says() {
     for made in made::all() {
         let source = made.checkpoint.open();
         let info = source.tensors().get(made.name).unwrap();
-        println!("{} {} {:?}", info.name, info.dtype, info.shape);
         same(&made.checkpoint.decoded(made.name), &made.value);
         let scheme = info.dtype.to_string();
         assert!((1..=16).contains(&scheme.chars().count()), "{scheme}");
@@ -180,7 +179,7 @@ fn change(checkpoint: &mut Checkpoint, numbers: &mut Numbers) {
         }
         4 => {
             for _ in 0..4 {
-                let (n, byte) = (numbers.below(tensor.bytes.len().max(1)), numbers.next() as u8);
+                let (n, byte) = (numbers.below(tensor.bytes.len().max(1)), numbers.draw() as u8);
                 tensor.bytes.iter_mut().skip(n).take(1).for_each(|b| *b = byte);
             }
         }
