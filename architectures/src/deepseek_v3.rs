@@ -54,12 +54,6 @@ keys! {
 /// What GGUF writes for a sigmoid.
 const SIGMOID: usize = 2;
 
-/// What follows attention.
-enum Ffn {
-    Dense(Gated),
-    Sparse(Experts, Gated),
-}
-
 struct DeepseekV3 {
     tensors: TensorTable,
     widths: LatentWidths,
@@ -76,7 +70,10 @@ struct Layer {
     input_norm: TensorId,
     attention: LatentAttention,
     ffn_norm: TensorId,
-    ffn: Ffn,
+    /// Those that are chosen, but for the first layers.
+    experts: Option<Experts>,
+    /// What every token uses: the whole FFN, or the experts beside those that are chosen.
+    ffn: Gated,
 }
 
 impl Architecture for DeepseekV3 {
@@ -107,15 +104,11 @@ impl Decoder for DeepseekV3 {
             let attention = layer.attention.run(p, &y, &rotations, self.scale);
             p.add("residual", &mut x, &attention);
             let y = p.rms_norm("ffn_norm", &x, layer.ffn_norm, self.eps);
-            let ffn = match &layer.ffn {
-                Ffn::Dense(ffn) => ffn.run(p, &y),
-                Ffn::Sparse(experts, shared) => {
-                    let mut ffn = experts.run(p, &y);
-                    let shared = shared.run(p, &y);
-                    p.add("ffn", &mut ffn, &shared);
-                    ffn
-                }
-            };
+            let mut ffn = layer.ffn.run(p, &y);
+            if let Some(experts) = &layer.experts {
+                let chosen = experts.run(p, &y);
+                p.add("ffn", &mut ffn, &chosen);
+            }
             p.add("output", &mut x, &ffn);
         }
         self.ending.run(p, &x, self.eps)
@@ -148,15 +141,16 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
         let input_norm = t.scale("input_layernorm.weight", "attn_norm.weight", &hidden);
         let attention = LatentAttention::of(&mut t, &widths, &hidden);
         let ffn_norm = t.scale("post_attention_layernorm.weight", "ffn_norm.weight", &hidden);
-        let ffn = if i < dense {
-            Ffn::Dense(Gated::of(&mut t, &hidden, &inner, false))
-        } else {
+        let experts = (i >= dense).then(|| {
             let correction = t.bias("mlp.gate.e_score_correction_bias", "exp_probs_b.bias", &experts);
             let choice = Choice { correction: Some(correction), ..choice };
-            let experts = Experts::of(&mut t, [&experts, &width, &hidden], choice);
-            Ffn::Sparse(experts, Gated::shared(&mut t, &hidden, &shared))
+            Experts::of(&mut t, [&experts, &width, &hidden], choice)
+        });
+        let ffn = match experts {
+            None => Gated::of(&mut t, &hidden, &inner, false),
+            Some(_) => Gated::shared(&mut t, &hidden, &shared),
         };
-        layers.push(Layer { input_norm, attention, ffn_norm, ffn });
+        layers.push(Layer { input_norm, attention, ffn_norm, experts, ffn });
     }
     t.ignore_layers(spare); // They foretell further tokens, which nothing here needs.
     let ending = Ending::of(config, &mut t, [&vocab, &hidden], embedding, tied);

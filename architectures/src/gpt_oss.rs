@@ -15,7 +15,7 @@ use scantling_core::ops::{Activation, Pairing, Scoring};
 use scantling_core::pass::{Heads, Pass, Sight};
 use scantling_core::rope::Rope;
 use scantling_core::source::Dialect;
-use scantling_core::table::{Conversion, LinearId, TensorId, TensorTable};
+use scantling_core::table::{Conversion, LinearId, Split, TensorId, TensorTable};
 
 /// The family.
 pub const GPT_OSS: ArchitecturePlugin = ArchitecturePlugin {
@@ -133,17 +133,19 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
         let router = router.with(Some(t.bias("mlp.router.bias", "ffn_gate_inp.bias", &experts)));
         let fused = t.experts("mlp.experts.gate_up_proj", "", [&experts, &both, &hidden], used);
         let fused_bias = t.expert_biases("mlp.experts.gate_up_proj_bias", "", [&experts, &both]);
-        let gate = t.experts("", "ffn_gate_exps.weight", wide, used);
-        let gate = gate.with(Some(t.expert_biases("", "ffn_gate_exps.bias", [&experts, &inner])));
-        let up = t.experts("", "ffn_up_exps.weight", wide, used);
-        let up = up.with(Some(t.expert_biases("", "ffn_up_exps.bias", [&experts, &inner])));
+        let [gate, up] = ["ffn_gate_exps.weight", "ffn_up_exps.weight"].map(|n| t.experts("", n, wide, used));
+        let biases = ["ffn_gate_exps.bias", "ffn_up_exps.bias"]
+            .map(|name| t.expert_biases("", name, [&experts, &inner]));
+        t.split(fused, Split::Alternating, [gate, up]);
+        t.split(fused_bias, Split::Alternating, biases);
+        let gate_up = GateUp::Apart([gate.with(Some(biases[0])), up.with(Some(biases[1]))]);
         let down = t.experts("mlp.experts.down_proj", "ffn_down_exps.weight", narrow, used);
         let down_bias =
             t.expert_biases("mlp.experts.down_proj_bias", "ffn_down_exps.bias", [&experts, &hidden]);
         t.convert(fused, Conversion::Transposed);
         t.convert(down, Conversion::Transposed);
         let (fused, down) = (fused.with(Some(fused_bias)), down.with(Some(down_bias)));
-        let experts = Experts { router, choice, gate_up: GateUp::Apart([gate, up]), down, activation };
+        let experts = Experts { router, choice, gate_up, down, activation };
         layers.push(Layer { slides, input_norm, attention, sinks, ffn_norm, experts, fused });
     }
     let ending = Ending::of(config, &mut t, [&vocab, &hidden], embedding, tied);

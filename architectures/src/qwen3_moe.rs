@@ -140,6 +140,7 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
 fn sparse(config: &Config, count: usize) -> Vec<bool> {
     let dense = config.numbers(&DENSE_LAYERS).unwrap_or_default();
     let step = config.whole_or(&SPARSE_STEP, 1);
-    let sparse = |layer: usize| step > 0 && (layer + 1) % step == 0 && !dense.contains(&(layer as f64));
+    let sparse =
+        |layer: usize| step > 0 && (layer + 1).is_multiple_of(step) && !dense.contains(&(layer as f64));
     (0..count).map(sparse).collect()
 }

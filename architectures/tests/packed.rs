@@ -4,58 +4,33 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests write files")]
 #![allow(clippy::print_stdout, reason = "tests say what they skip")]
 
-use scantling_architectures as _;
-use scantling_core::cache::KvType;
+mod common;
+
+use common::{EXACT, argmax, farthest, ids, json, kernels, load, numbers, registry, session, testdata};
 use scantling_core::check::{self, Request, Silent};
 use scantling_core::finding::{Part, Severity};
-use scantling_core::kernel::{Kernel, Options as KernelOptions, Precision};
-use scantling_core::model::{BATCH, Model, Options, Session};
+use scantling_core::kernel::Kernel;
+use scantling_core::model::{BATCH, Model};
 use scantling_core::quant;
-use scantling_core::registry::{Registry, Work};
 use scantling_core::report::Report;
-use scantling_formats as _;
-use scantling_kernels as _;
 use serde_json::Value as Json;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// How far an exact kernel may be from logits that were computed in f64.
-const EXACT: f64 = 2e-5;
-
-fn registry() -> Registry {
-    Registry::linked().unwrap()
-}
-
 /// Small checkpoints of the repository.
 fn small(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/packed").join(name)
+    testdata("packed").join(name)
 }
 
 /// The folders of the whole set of goldens; says so if there is none.
 fn goldens() -> Option<Vec<PathBuf>> {
-    let Some(shared) = std::env::var_os("SCANTLING_SHARED") else {
-        println!("skipped: SCANTLING_SHARED is not set");
-        return None;
-    };
-    let golden = Path::new(&shared).join("golden");
+    let golden = common::goldens()?;
     let mut folders: Vec<PathBuf> =
         fs::read_dir(golden.join("hf-quantized")).unwrap().map(|e| e.unwrap().path()).collect();
     folders.push(golden.join("models/gpt_oss_mxfp4"));
     folders.sort();
     assert!(folders.len() >= 13, "{folders:?}");
     Some(folders)
-}
-
-fn json(path: &Path) -> Json {
-    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
-}
-
-fn numbers(json: &Json) -> Vec<f64> {
-    json.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()
-}
-
-fn ids(json: &Json) -> Vec<u32> {
-    json.as_array().unwrap().iter().map(|x| u32::try_from(x.as_u64().unwrap()).unwrap()).collect()
 }
 
 /// A copy of a folder with another config.
@@ -77,36 +52,18 @@ fn checked(folder: &Path, parts: &[Part]) -> Report {
     check::run(&registry(), &folder.join("model.safetensors"), &request, &Silent).unwrap().report
 }
 
-/// Every exact leaf that runs here, alone and spread over three threads.
-fn kernels() -> Vec<Box<dyn Kernel>> {
-    let registry = registry();
-    let exact = registry.usable_leaves().filter(|k| k.precision == Precision::Exact);
-    let specs: Vec<String> = exact.flat_map(|k| [k.name.to_owned(), format!("rayon+{}", k.name)]).collect();
-    let make = |spec: &String| registry.kernel(spec, Work::Exact, &KernelOptions { threads: 3 }).unwrap();
-    specs.iter().map(make).collect()
-}
-
-fn argmax(row: &[f32]) -> u32 {
-    let best = (0..row.len()).reduce(|best, i| if row[i] > row[best] { i } else { best });
-    u32::try_from(best.unwrap()).unwrap()
-}
-
 /// Holds a checkpoint's logits against those expected.
 #[track_caller]
 fn computes(folder: &Path, expected: &Json, kernel: &dyn Kernel) {
-    let model = Model::load(&registry(), &folder.join("model.safetensors"), &Request::default());
-    let model = model.unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    let model = load(&folder.join("model.safetensors"));
     let at = |what: &str| format!("{} with {}: {what}", folder.display(), kernel.name());
     for prompt in expected["prompts"].as_array().unwrap() {
         let prompt_ids = ids(&prompt["ids"]);
-        let options = Options { context: prompt_ids.len() + 16, kv: KvType::F32, batch: BATCH };
-        let mut session = Session::new(&model, kernel, options).unwrap();
+        let mut session = session(&model, kernel, prompt_ids.len() + 16, BATCH);
         let logits = session.feed(&prompt_ids, prompt_ids.len(), None).unwrap();
         let last = logits.view().row(prompt_ids.len() - 1);
-        for (i, (found, exact)) in last.iter().zip(numbers(&prompt["last_logits_f64"])).enumerate() {
-            let off = (f64::from(*found) - exact).abs();
-            assert!(off <= EXACT, "{}", at(&format!("logit {i} is off by {off:e}")));
-        }
+        let (off, i) = farthest(last, &numbers(&prompt["last_logits_f64"]));
+        assert!(off <= EXACT, "{}", at(&format!("logit {i} is off by {off:e}")));
         let found: Vec<u32> = logits.view().iter().map(argmax).collect();
         assert_eq!(found, ids(&prompt["argmax"]), "{}", at("argmax"));
         let mut greedy = vec![argmax(last)];

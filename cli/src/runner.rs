@@ -51,7 +51,7 @@ fn cannot_run(registry: &Registry, findings: &[Finding]) -> String {
     let foreign = findings.iter().any(|f| FAMILY.contains(&f.code.id));
     let known: Vec<&str> = registry.architectures().iter().map(|plugin| plugin.name).collect();
     match foreign {
-        true => format!("cannot run this model; this build runs {}", known.join(", ")),
+        true => format!("cannot run this model; this build knows {}", known.join(", ")),
         false => "cannot run this model".to_owned(),
     }
 }

@@ -21,6 +21,7 @@ pub mod check;
 pub mod config;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+pub mod convert;
 pub mod decoder;
 pub mod dtype;
 pub mod error;

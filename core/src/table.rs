@@ -52,6 +52,15 @@ pub enum Conversion {
     PlusOne,
 }
 
+/// How a tensor that only Hugging Face has is cut into two that only GGUF has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Split {
+    /// Its outputs alternate: even ones belong to the first, odd ones to the second.
+    Alternating,
+    /// Of each head's rows the first ones are the first's, transposed there, and the others the second's.
+    PerHead,
+}
+
 /// One tensor of the table.
 #[derive(Clone, Debug)]
 pub struct Expected {
@@ -176,6 +185,8 @@ pub struct TensorTable {
     /// Prefixes of the tensors of a layer: ("model.layers", "blk").
     prefixes: (&'static str, &'static str),
     layer: Option<usize>,
+    /// Tensors that only one world has, and those of the other that are the same numbers.
+    splits: Vec<(usize, Split, [usize; 2])>,
     /// What all Hugging Face names that begin with the first begin with instead.
     renamed: Option<(&'static str, String)>,
     /// Layers behind the last that a file may hold though nothing uses them.
@@ -193,6 +204,7 @@ impl TensorTable {
             rows: Vec::new(),
             prefixes: (hf, gguf),
             layer: None,
+            splits: Vec::new(),
             renamed: None,
             spare_layers: 0,
             scales: Conversion::None,
@@ -277,6 +289,19 @@ impl TensorTable {
     /// The worlds store the tensor differently.
     pub fn convert(&mut self, id: TensorId, conversion: Conversion) {
         self.edit(id, |row| row.conversion = conversion);
+    }
+
+    /// What Hugging Face has in one tensor, GGUF has in two.
+    pub fn split(&mut self, whole: TensorId, split: Split, parts: [TensorId; 2]) {
+        self.splits.push((whole.0, split, parts.map(|part| part.0)));
+    }
+
+    /// Of which row's tensor, cut in which way, the row's is which part; by places in the table.
+    pub fn part_of(&self, row: usize) -> Option<(usize, Split, usize)> {
+        self.splits.iter().find_map(|&(whole, split, parts)| {
+            let part = parts.iter().position(|&part| part == row)?;
+            Some((whole, split, part))
+        })
     }
 
     /// `by` stands in for the tensor where it is missing; see [`Absence::StandIn`].

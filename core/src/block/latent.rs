@@ -13,7 +13,7 @@ use crate::ops::{Pairing, Rotation};
 use crate::pass::{Heads, Pass};
 use crate::rope::Rope;
 use crate::source::Dialect;
-use crate::table::{LinearId, TensorId, TensorTable};
+use crate::table::{LinearId, Split, TensorId, TensorTable};
 
 macro_rules! keys {
     ($($name:ident: $hf:literal | $gguf:literal, $meaning:literal;)+) => {$(
@@ -126,6 +126,7 @@ impl LatentAttention {
         let kv = t.matrix("self_attn.kv_b_proj.weight", "", [&(heads * &(nope + value)), latent]);
         let keys = t.gguf_stack("attn_k_b.weight", [heads, latent, nope]);
         let values = t.gguf_stack("attn_v_b.weight", [heads, value, latent]);
+        t.split(kv, Split::PerHead, [keys, values]);
         let output = t.matrix("self_attn.o_proj.weight", "attn_output.weight", [hidden, &(heads * value)]);
         LatentAttention {
             widths: widths.clone(),

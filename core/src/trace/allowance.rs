@@ -35,7 +35,7 @@ impl Making {
     pub fn of(model: &Model, kernel: &dyn Kernel) -> Making {
         let tensors = model.source.tensors().tensors().iter();
         let mut types: Vec<DType> =
-            tensors.filter(|t| t.shape.len() == 2).filter_map(|t| t.dtype.known()).collect();
+            tensors.filter(|t| t.shape.len() >= 2).filter_map(|t| t.dtype.known()).collect();
         types.sort_by_key(|t| t.name());
         types.dedup();
         Making { kernel: kernel.name(), rounds: kernel.precision() != Precision::Exact, types }

@@ -65,6 +65,7 @@ impl Layout {
         match &fact.origin {
             Origin::File => {}
             Origin::Default => text.push_str("   (default)"),
+            Origin::Assumed => text.push_str("   (assumed: the file cannot say it; --config tells)"),
             Origin::Derived(how) => text.push_str(&format!("   (derived: {})", escape(how))),
         }
         let indent = columns(&start);
