@@ -20,7 +20,7 @@ fn inspect_shows_the_weight_and_its_parts() {
         "mlp.down_proj.weight",
         "GPTQ 4-bit g32",
         "[64, 32]",
-        "5.50 bits per weight: qweight I32 [4, 64], qzeros I32 [1, 8], scales F16 [1, 64], g_idx I32 [32]",
+        "5.12 bits per weight: qweight I32 [4, 64], qzeros I32 [1, 8], scales F16 [1, 64], g_idx I32 [32]",
     ] {
         assert!(run.out.contains(shown), "{shown} is not in\n{}", run.out);
     }
