@@ -73,7 +73,8 @@ impl Scheme for Gptq {
             true => group.want(ORDER, &[DType::I32], &[&[cols]], "in"),
             false => group.may(ORDER, &[DType::I32], &[&[cols]], "in"),
         };
-        if let Some(order) = &order {
+        // Where there are not as many groups as there should be, that is the fault.
+        if let (Some(order), Some(_)) = (&order, &scales) {
             in_range(group, order, groups);
         }
         group.settle()?;
