@@ -16,7 +16,7 @@ fn inspect_shows_the_weight_and_its_parts() {
     assert_eq!(run.code, 0, "{}{}", run.out, run.err);
     for shown in [
         "packing",
-        "7 packed weights, made of 28 stored tensors",
+        "7, made of 28 stored tensors",
         "mlp.down_proj.weight",
         "GPTQ 4-bit g32",
         "[64, 32]",
