@@ -142,9 +142,6 @@ fn golden_models_compute_what_the_reference_does() {
         if json(&folder.join("config.json"))["model_type"] == "bert" {
             continue; // It writes nothing.
         }
-        if folder.ends_with("gpt_oss_mxfp4") {
-            continue; // PACKED
-        }
         let expected = json(&folder.join("expected.json"));
         kernels.iter().for_each(|kernel| holds(&folder, &expected, &**kernel));
         holds(older(&folder).path(), &expected, &*kernels[0]);

@@ -67,6 +67,8 @@ pub enum ElementType {
     /// Anything else, as the file calls it: "type 1000", "F5". Empty where the file does not say, or where
     /// what it says of shape and range cannot be used: the format has then reported why.
     Unknown(String),
+    /// None of its own: several stored tensors make it up, in the scheme named: "GPTQ 4-bit g64".
+    Packed(String),
 }
 
 impl ElementType {
@@ -74,7 +76,7 @@ impl ElementType {
     pub fn known(&self) -> Option<DType> {
         match self {
             ElementType::Known(dtype) => Some(*dtype),
-            ElementType::Unknown(_) => None,
+            ElementType::Unknown(_) | ElementType::Packed(_) => None,
         }
     }
 }
@@ -83,7 +85,7 @@ impl fmt::Display for ElementType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ElementType::Known(dtype) => f.pad(dtype.name()),
-            ElementType::Unknown(name) => f.pad(name),
+            ElementType::Unknown(name) | ElementType::Packed(name) => f.pad(name),
         }
     }
 }
@@ -103,6 +105,8 @@ pub struct TensorInfo {
     pub bytes: Option<Range<u64>>,
     /// Where its entry stands in the header.
     pub entry_at: u64,
+    /// The stored tensors that make it up, the one with the codes first; none where it is stored by itself.
+    pub parts: Vec<TensorInfo>,
 }
 
 impl TensorInfo {
@@ -114,9 +118,25 @@ impl TensorInfo {
         self.shape.iter().fold(1u64, |n, &d| n.saturating_mul(d as u64))
     }
 
-    /// Bytes it takes in its file, 0 where that could not be told.
+    /// Bytes it takes in its files, 0 where that could not be told.
     pub fn byte_len(&self) -> u64 {
-        self.bytes.as_ref().map_or(0, |r| r.end.saturating_sub(r.start))
+        let own = self.bytes.as_ref().map_or(0, |r| r.end.saturating_sub(r.start));
+        self.parts.iter().fold(own, |sum, part| sum.saturating_add(part.byte_len()))
+    }
+
+    /// Whether several stored tensors make it up, so that it has no bytes of its own.
+    pub fn is_packed(&self) -> bool {
+        !self.parts.is_empty()
+    }
+
+    /// The stored tensors that it stands for: itself, or those that make it up.
+    pub fn stored(&self) -> &[TensorInfo] {
+        if self.is_packed() { &self.parts } else { std::slice::from_ref(self) }
+    }
+
+    /// Bits that an element takes in its files, with all that belongs to it; `None` where there are no elements.
+    pub fn bits_per_weight(&self) -> Option<f64> {
+        (self.elements() > 0).then(|| self.byte_len() as f64 * 8.0 / self.elements() as f64)
     }
 }
 
@@ -195,6 +215,15 @@ impl TensorIndex {
         index
     }
 
+    /// Of tensors that were judged before: those of another index, some of them put together.
+    pub(crate) fn of(tensors: Vec<TensorInfo>) -> TensorIndex {
+        let mut by_name = HashMap::with_capacity(tensors.len());
+        for (i, tensor) in tensors.iter().enumerate() {
+            by_name.entry(tensor.name.clone()).or_insert(i);
+        }
+        TensorIndex { tensors, by_name }
+    }
+
     fn add(&mut self, shards: &[Shard], entry: Declared, findings: &mut Findings) {
         let file = |shard: usize| shards.get(shard).map_or("", |s| s.file.name()).to_owned();
         if entry.name.is_empty() {
@@ -221,6 +250,7 @@ impl TensorIndex {
             shard: entry.shard,
             bytes: None,
             entry_at: entry.entry_at,
+            parts: Vec::new(),
         });
     }
 
@@ -346,7 +376,7 @@ impl Judge<'_> {
         let dtype = match &self.entry.dtype {
             ElementType::Known(dtype) => *dtype,
             ElementType::Unknown(name) if name.is_empty() => return None,
-            ElementType::Unknown(name) => {
+            ElementType::Unknown(name) | ElementType::Packed(name) => {
                 let f = self.finding(&TENSOR_TYPE_UNKNOWN, format!("the element type is not known: {name}"));
                 findings.push(f.advice("its size and values cannot be told; convert the model again"));
                 return None;

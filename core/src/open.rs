@@ -3,6 +3,7 @@
 use crate::bundle::{Bundle, Folder, Target};
 use crate::error::{Error, Result};
 use crate::foreign;
+use crate::packed::unpack;
 use crate::registry::Registry;
 use crate::source::{Candidate, Confidence, FormatPlugin, WeightSource};
 use std::path::Path;
@@ -50,7 +51,7 @@ impl Registry {
         if let Some((format, confidence)) = best
             && confidence >= Confidence::Shape
         {
-            return (format.open)(bundle);
+            return (format.open)(bundle).map(unpack);
         }
         let refuse = |what: &str, advice: &str| {
             let file = shown(bundle);
@@ -60,7 +61,7 @@ impl Registry {
             return refuse(what, advice);
         }
         match best {
-            Some((format, Confidence::Name)) => (format.open)(bundle),
+            Some((format, Confidence::Name)) => (format.open)(bundle).map(unpack),
             _ if head.is_empty() => refuse("an empty file", "the download may not have begun: fetch it anew"),
             _ => {
                 let names: Vec<&str> = self.formats().iter().map(|f| f.name).collect();

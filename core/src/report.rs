@@ -121,6 +121,29 @@ pub struct Row {
     pub usage: Option<Use>,
     /// Whether it is a stored copy of a tensor that it is tied to.
     pub tied: bool,
+    /// Of a packed tensor, the stored ones that make it up.
+    pub parts: Vec<RowPart>,
+}
+
+/// One of the stored tensors that make up a packed one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowPart {
+    /// Name as far as it differs from those of the other parts: `qweight`.
+    pub name: String,
+    /// Element type.
+    pub dtype: String,
+    /// Outermost axis first.
+    pub shape: Vec<usize>,
+    /// Bytes it takes.
+    pub bytes: u64,
+}
+
+impl Row {
+    /// Bits that an element of a packed tensor takes, with all that belongs to it.
+    pub fn bits_per_weight(&self) -> Option<f64> {
+        let bytes = self.parts.iter().fold(0u64, |sum, part| sum.saturating_add(part.bytes));
+        (!self.parts.is_empty() && self.elements > 0).then(|| bytes as f64 * 8.0 / self.elements as f64)
+    }
 }
 
 /// What one element type takes.
@@ -139,7 +162,7 @@ pub struct TypeShare {
 /// Counts over all tensors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Tensors in the files.
+    /// Tensors in the files, a packed one counted once.
     pub tensors: usize,
     /// Bytes of tensor data.
     pub bytes: u64,

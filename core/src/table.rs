@@ -1,6 +1,7 @@
 //! The tensors a model must have: each declared once, with both names, its shape and the reason for it.
 
 use crate::axis::Axis;
+use crate::index::TensorInfo;
 use crate::source::Dialect;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -149,6 +150,14 @@ pub struct Stored<'t> {
 }
 
 impl Stored<'_> {
+    /// As it is beside a tensor that is stored: of one that is packed every scheme has the outputs before the inputs,
+    /// also where the same tensor in a plain type is transposed.
+    pub fn beside(self, tensor: &TensorInfo) -> Self {
+        let turned = self.row.conversion == Conversion::Transposed && tensor.is_packed();
+        let shape = if turned { Cow::Owned(last_two_swapped(&self.shape)) } else { self.shape };
+        Stored { shape, ..self }
+    }
+
     /// The lengths of its axes.
     pub fn lens(&self) -> Vec<usize> {
         self.shape.iter().map(|axis| axis.len).collect()

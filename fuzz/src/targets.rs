@@ -11,6 +11,7 @@ use scantling_core::error::Result;
 use scantling_core::finding::{Part, Severity};
 use scantling_core::index::TensorInfo;
 use scantling_core::metadata::{Item, Metadata, Value};
+use scantling_core::packed::Packed;
 use scantling_core::registry::Registry;
 use scantling_core::source::{FormatPlugin, Plan, TensorSpec, WeightSource};
 use scantling_formats as _;
@@ -266,6 +267,10 @@ fn list(source: &dyn WeightSource, outcome: &mut Outcome) {
             }
             Err(e) => outcome.error(&e),
         }
+        match source.packed(tensor) {
+            Ok(packed) => packed.iter().for_each(|packed| widen(packed.as_ref(), outcome)),
+            Err(e) => outcome.error(&e),
+        }
     }
     metadata(source.metadata(), outcome);
     match source.config() {
@@ -281,6 +286,18 @@ fn list(source: &dyn WeightSource, outcome: &mut Outcome) {
     match source.beside("tokenizer.json") {
         Ok(file) => outcome.count("beside", file.map_or(0, |f| f.len())),
         Err(e) => outcome.error(&e),
+    }
+}
+
+/// Widens the first and the last row of a packed weight, as far as they are of a size that there is.
+fn widen(packed: &dyn Packed, outcome: &mut Outcome) {
+    const WIDEST: usize = 1 << 16;
+    outcome.count("packed", packed.bytes());
+    let (rows, cols) = (packed.rows(), packed.cols());
+    if (1..=WIDEST).contains(&cols) && rows > 0 {
+        for first in [0, rows - 1] {
+            packed.widen(first, &mut vec![0.0; cols]);
+        }
     }
 }
 

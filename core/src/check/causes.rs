@@ -317,6 +317,7 @@ impl Explainer<'_> {
         let mut uses: BTreeMap<(String, usize), BTreeMap<usize, usize>> = BTreeMap::new();
         for stored in self.table.named(dialect) {
             let Some(tensor) = self.source.tensors().get(&stored.name) else { continue };
+            let stored = stored.beside(tensor);
             if tensor.shape.len() != stored.shape.len() {
                 continue;
             }

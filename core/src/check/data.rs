@@ -23,6 +23,10 @@ codes! {
         "a tensor holds scales that no quantiser writes",
         "The values decode to numbers, but the scale byte is one that stands for NaN or that no quantiser produces: \
          the block was probably damaged, or is not of this type.";
+    pub static DATA_DISPUTED = Warning, Data, "data-disputed",
+        "a packed weight holds codes that readers take differently",
+        "A code stands for one number by one reading and for another by the next: a GPTQ zero that overflows when 1 is \
+         added, a scale of all ones. The weights that it belongs to differ from program to program; quantise them again.";
     pub static DATA_UNREADABLE = Error, Data, "data-unreadable",
         "a tensor's values could not be read",
         "The bytes are not in the file, or the system failed to read them.";
@@ -41,8 +45,17 @@ const CHUNK: usize = 1 << 20;
 pub(super) fn check(source: &dyn WeightSource, registry: &Registry, progress: &dyn Progress) -> Result<Data> {
     let kernel = registry.best_leaf(false, &Options::default())?;
     let tensors = source.tensors().tensors();
-    progress.begin("reading values", tensors.iter().fold(0u64, |n, t| n.saturating_add(t.byte_len())));
     let mut data = Data { findings: Vec::new(), unchecked: Vec::new() };
+    progress.begin("reading values", tensors.iter().fold(0u64, |n, t| n.saturating_add(t.byte_len())));
+    for tensor in tensors.iter().filter(|t| t.is_packed()) {
+        // What keeps one from being opened is told by another check.
+        let disputed = source.packed(tensor).ok().flatten().and_then(|packed| packed.disputed());
+        let finding =
+            |what| Finding::new(&DATA_DISPUTED, what).tensor(&tensor.name).file(file_of(source, tensor));
+        data.findings.extend(disputed.map(finding));
+    }
+    // Of a packed weight what is stored: its scales, and codes that are floats themselves.
+    let tensors = tensors.iter().flat_map(TensorInfo::stored);
     for tensor in tensors {
         let Some(dtype) = tensor.dtype.known() else {
             data.skip(tensor, "its type is not known");

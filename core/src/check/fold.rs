@@ -2,7 +2,7 @@
 
 use crate::index::TensorInfo;
 use crate::names::{Parted, part, without_expert};
-use crate::report::{Row, Section, SectionPlace};
+use crate::report::{Row, RowPart, Section, SectionPlace};
 use crate::source::WeightSource;
 use crate::table::{TensorTable, Use};
 use std::collections::{BTreeMap, HashMap};
@@ -56,6 +56,7 @@ pub(super) fn sections(
                     layers: layer.into_iter().collect(),
                     usage: place.map(|k| k.usage),
                     tied: copies.contains(&tensor.name),
+                    parts: parts(tensor),
                 };
                 rows.push((row, key, place));
             }
@@ -66,6 +67,22 @@ pub(super) fn sections(
         row.layers.dedup();
     }
     gather(rows, table)
+}
+
+/// The stored tensors that make up one, by what follows what their names have in common with its own.
+fn parts(tensor: &TensorInfo) -> Vec<RowPart> {
+    let stem = tensor.name.strip_suffix(".weight").unwrap_or(&tensor.name);
+    let local = |name: &str| {
+        let end = name.strip_prefix(stem).unwrap_or(name);
+        end.trim_start_matches(['.', '_']).to_owned()
+    };
+    let part = |part: &TensorInfo| RowPart {
+        name: local(&part.name),
+        dtype: part.dtype.to_string(),
+        shape: part.shape.clone(),
+        bytes: part.byte_len(),
+    };
+    tensor.parts.iter().map(part).collect()
 }
 
 fn key_of<'a>(

@@ -7,6 +7,7 @@ mod kind;
 mod likeness;
 mod outside;
 mod packing;
+mod parts;
 mod tables;
 mod ties;
 mod tokenizer;
@@ -149,6 +150,9 @@ pub fn examine(
     let known = |c: &Config| request.architecture.is_some() || registry.architecture_of(c).is_some();
     let wrapped = config.is_some_and(|c| c.is_wrapped() && known(c));
     check.report.model.special = kind::special(source, config, wrapped);
+    if [Part::Names, Part::Shapes, Part::Types].iter().any(|part| request.wants(*part)) {
+        check.add(parts::check(source));
+    }
     if request.wants_model() {
         check.against_architecture(registry);
     }

@@ -27,7 +27,7 @@ codes! {
 pub(super) struct Packing {
     /// The scheme in words: "gptq, 4 bits".
     pub scheme: Option<String>,
-    /// Whether the files hold packed tensors.
+    /// Whether the files hold tensors that are packed in a way that is not read here.
     pub packed: bool,
     pub findings: Vec<Finding>,
 }
@@ -57,6 +57,9 @@ pub(super) fn of(config: &Config, source: &dyn WeightSource) -> Packing {
     }
     let tensors = source.tensors();
     let said = said(config);
+    if tensors.tensors().iter().any(TensorInfo::is_packed) {
+        return Packing { scheme: said, packed: false, findings: Vec::new() }; // Read as what it is.
+    }
     let mark =
         |t: &TensorInfo| MARKS.iter().find(|(end, _)| t.name.ends_with(end)).map(|(_, scheme)| *scheme);
     let shown = tensors.tensors().iter().find_map(mark);

@@ -84,6 +84,7 @@ pub(super) fn compare<'t, 's>(table: &'t TensorTable, source: &'s dyn WeightSour
             }
             continue;
         };
+        let stored = stored.beside(tensor);
         known.insert(&tensor.name);
         found.others.extend(judge_type(tensor, row, source));
         if !stored.fits(&tensor.shape, dialect) {
@@ -92,13 +93,14 @@ pub(super) fn compare<'t, 's>(table: &'t TensorTable, source: &'s dyn WeightSour
             *square.entry(row.local_name(dialect)).or_insert(0) += 1;
         }
     }
+    let packed = tensors.tensors().iter().any(TensorInfo::is_packed);
     for tensor in tensors.tensors() {
         if known.contains(tensor.name.as_str()) {
             continue;
         }
         if table.is_outside(&tensor.name) {
             found.outside.push(tensor);
-        } else if table.ignores(&tensor.name, dialect) {
+        } else if table.ignores(&tensor.name, dialect) || packed && of_a_cache(&tensor.name) {
             let f = Finding::new(&TENSOR_IGNORED, "nothing reads it").tensor(&tensor.name);
             found.others.push(f.file(file_of(source, tensor)));
         } else {
@@ -120,19 +122,30 @@ fn is_square(shape: &[usize]) -> bool {
     matches!(shape, [.., a, b] if a == b)
 }
 
+/// Scales of a quantised cache of keys and values, which packed checkpoints may bring along; no cache here uses them.
+fn of_a_cache(name: &str) -> bool {
+    [".k_scale", ".v_scale", ".q_scale"].iter().any(|end| name.ends_with(end))
+}
+
 fn judge_type(tensor: &TensorInfo, row: &Expected, source: &dyn WeightSource) -> Option<Finding> {
-    let dtype = tensor.dtype.known()?;
-    let whole_bytes = dtype.is_quantised() || dtype.block_elements() == 1;
-    if matches!(dtype.class(), Class::Float | Class::Quantised) && whole_bytes {
+    let (what, matrix) = match row.usage {
+        Use::Embedding | Use::Matrix => ("a matrix of the model", true),
+        Use::Scale | Use::Bias | Use::Helper => ("a vector of the model", false),
+    };
+    let fine = match tensor.dtype.known() {
+        Some(dtype) => {
+            let whole_bytes = dtype.is_quantised() || dtype.block_elements() == 1;
+            matches!(dtype.class(), Class::Float | Class::Quantised) && whole_bytes
+        }
+        None => matrix || !tensor.is_packed(),
+    };
+    if fine {
         return None;
     }
-    let what = match row.usage {
-        Use::Embedding | Use::Matrix => "a matrix of the model",
-        Use::Scale | Use::Bias | Use::Helper => "a vector of the model",
-    };
+    let dtype = &tensor.dtype;
     let f = Finding::new(&TENSOR_TYPE, format!("{what} is stored as {dtype}")).tensor(&tensor.name);
     let f = f.file(file_of(source, tensor)).at(tensor.entry_at);
-    let f = f.versus("a floating-point or block-quantised type", dtype.name());
+    let f = f.versus("a floating-point or block-quantised type", dtype.to_string());
     Some(f.advice("if the weights are packed, the config has to say how (quantization_config)"))
 }
 
@@ -148,7 +161,9 @@ fn square_note(square: &BTreeMap<&'static str, usize>) -> Option<Finding> {
 /// Kinds of matrices whose type differs between layers, where nothing is quantised.
 fn mixed_types(table: &TensorTable, source: &dyn WeightSource) -> Vec<Finding> {
     let tensors = source.tensors();
-    let quantised = tensors.tensors().iter().any(|t| t.dtype.known().is_some_and(|d| d.is_quantised()));
+    let quantised =
+        |t: &TensorInfo| t.is_packed() || t.dtype.known().is_some_and(|dtype| dtype.is_quantised());
+    let quantised = tensors.tensors().iter().any(quantised);
     if quantised {
         return Vec::new();
     }

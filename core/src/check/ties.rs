@@ -65,14 +65,20 @@ pub(super) fn check(
             continue; // Said as a wrong shape.
         }
         let pair = Pair { source, copy, first, declared };
-        if identity {
-            pair.compare(registry, progress, &mut ties);
-        } else {
+        let why_not = match (identity, copy.is_packed() || first.is_packed()) {
+            (false, _) => Some("--no-identity"),
+            // Rounded to codes, a copy is never quite the same.
+            (true, true) => Some("one of them is packed"),
+            (true, false) => None,
+        };
+        if let Some(why) = why_not {
             if declared {
                 ties.copies.push(name.clone());
             }
             let what = format!("whether {name} equals {original}");
-            ties.unchecked.push(Unchecked { what, why: "--no-identity".to_owned() });
+            ties.unchecked.push(Unchecked { what, why: why.to_owned() });
+        } else {
+            pair.compare(registry, progress, &mut ties);
         }
     }
     ties

@@ -200,6 +200,7 @@ fn bind<'s>(
                 Absence::Fault => return Err(unusable(source, &stored.name, "it is missing")),
             }
         };
+        let stored = stored.beside(info);
         if !stored.fits(&info.shape, source.dialect()) {
             let what = format!("expected shape {:?}, found {:?}", stored.lens(), info.shape);
             return Err(unusable(source, &stored.name, &what));
@@ -230,6 +231,10 @@ fn matrix<'s>(
     };
     let shape = (rows, cols);
     if let Some(packed) = source.packed(info)? {
+        if (packed.rows(), packed.cols()) != shape {
+            let what = format!("its parts make {} rows of {}", packed.rows(), packed.cols());
+            return Err(unusable(source, &stored.name, &what));
+        }
         return Ok(Held { info, form: Form::Packed(packed), shape, stacked });
     }
     let turned = source.dialect() == Dialect::Hf && stored.row.conversion == Conversion::Transposed;

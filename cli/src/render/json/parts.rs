@@ -6,7 +6,7 @@ use scantling_core::finding::Finding;
 use scantling_core::index::TensorInfo;
 use scantling_core::metadata::{Entry, Value as Stored};
 use scantling_core::report::{
-    Container, Counts, Likeness, Model, Outside, Row, Section, SectionPlace, TypeShare, Vocabulary,
+    Container, Counts, Likeness, Model, Outside, Row, RowPart, Section, SectionPlace, TypeShare, Vocabulary,
 };
 use scantling_core::source::Dialect;
 use scantling_core::table::Use;
@@ -77,7 +77,7 @@ pub(super) fn section(section: &Section) -> Value {
 }
 
 fn row(row: &Row) -> Value {
-    json!({
+    let mut object = json!({
         "name": row.name,
         "dtype": row.dtype,
         "shape": row.shape,
@@ -86,7 +86,14 @@ fn row(row: &Row) -> Value {
         "layers": row.layers,
         "usage": row.usage.map(self::usage),
         "tied": row.tied,
-    })
+    });
+    if !row.parts.is_empty() {
+        let part =
+            |p: &RowPart| json!({"name": p.name, "dtype": p.dtype, "shape": p.shape, "bytes": p.bytes});
+        object["parts"] = row.parts.iter().map(part).collect();
+        object["bits_per_weight"] = json!(row.bits_per_weight());
+    }
+    object
 }
 
 pub(super) fn usage(usage: Use) -> &'static str {
@@ -150,15 +157,21 @@ pub(super) fn vocabulary(vocabulary: &Vocabulary) -> Value {
 }
 
 pub(super) fn tensor(files: &[Arc<File>], tensor: &TensorInfo) -> Value {
-    json!({
+    let known = tensor.stored().iter().all(|t| t.bytes.is_some());
+    let mut object = json!({
         "name": tensor.name,
         "dtype": tensor.dtype.to_string(),
         "shape": tensor.shape,
         "file": files.get(tensor.shard).map(|f| f.name()),
         "offset": tensor.bytes.as_ref().map(|r| r.start),
-        "bytes": tensor.bytes.as_ref().map(|_| tensor.byte_len()),
+        "bytes": known.then(|| tensor.byte_len()),
         "elements": tensor.elements(),
-    })
+    });
+    if tensor.is_packed() {
+        object["parts"] = tensor.parts.iter().map(|part| self::tensor(files, part)).collect();
+        object["bits_per_weight"] = json!(tensor.bits_per_weight());
+    }
+    object
 }
 
 pub(super) fn entry(entry: &Entry, full: bool) -> Value {

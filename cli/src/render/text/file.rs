@@ -46,6 +46,10 @@ fn rows(report: &Report) -> Vec<(String, String)> {
     }
     let bytes = container.bytes();
     add("size", Some(format!("{} bytes ({})", words::thousands(bytes), words::bytes(bytes))));
+    if report.sections.iter().flat_map(|s| &s.rows).any(|row| !row.parts.is_empty()) {
+        add("bits per weight", bits_per_weight(report));
+        add("types", Some(types(report)));
+    }
     if container.dialect == Dialect::Gguf {
         add("bits per weight", bits_per_weight(report));
         add("types", Some(types(report)).filter(|t| !t.is_empty()));

@@ -40,10 +40,12 @@ struct Layout {
 impl Layout {
     fn of(screen: &Screen<'_>, shown: &[&TensorInfo]) -> Layout {
         let widest = |least: &str, of: &dyn Fn(&TensorInfo) -> usize| {
-            shown.iter().map(|t| of(t)).max().unwrap_or(0).max(columns(least))
+            let all = shown.iter().flat_map(|t| std::iter::once(*t).chain(&t.parts));
+            all.map(of).max().unwrap_or(0).max(columns(least))
         };
+        let parts = if shown.iter().any(|t| t.is_packed()) { 2 } else { 0 };
         let mut layout = Layout {
-            name: widest("TENSOR", &|t| columns(&escape(&t.name)).min(64)),
+            name: widest("TENSOR", &|t| columns(&escape(&t.name)).saturating_add(parts).min(64)),
             dtype: widest("DTYPE", &|t| columns(&dtype_of(t))),
             axes: widest("SHAPE", &|t| columns(&shape(&t.shape)).min(40)),
             params: widest("PARAMS", &|t| columns(&thousands(t.elements()))),
@@ -72,8 +74,21 @@ impl Layout {
         let name = cut_middle(&escape(&tensor.name), self.cut, screen.ellipsis());
         write!(screen, "  {name:width$}  {:dtype$}  {:axes$}", dtype_of(tensor), shape(&tensor.shape))?;
         let (elements, len) = (thousands(tensor.elements()), thousands(tensor.byte_len()));
-        writeln!(screen, "  {elements:>params$}  {len:>bytes$}  {}", whereabouts(checked, tensor))
+        let place = if tensor.is_packed() { bits(tensor) } else { whereabouts(checked, tensor) };
+        writeln!(screen, "  {elements:>params$}  {len:>bytes$}  {place}")?;
+        for part in &tensor.parts {
+            let name = format!("  {}", escape(&part.name));
+            let name = cut_middle(&name, self.cut, screen.ellipsis());
+            write!(screen, "  {name:width$}  {:dtype$}  {:axes$}", dtype_of(part), shape(&part.shape))?;
+            let (len, place) = (thousands(part.byte_len()), whereabouts(checked, part));
+            writeln!(screen, "  {:>params$}  {len:>bytes$}  {place}", "")?;
+        }
+        Ok(())
     }
+}
+
+fn bits(tensor: &TensorInfo) -> String {
+    tensor.bits_per_weight().map_or_else(String::new, |bits| format!("{bits:.2} bits per weight"))
 }
 
 fn dtype_of(tensor: &TensorInfo) -> String {

@@ -1,10 +1,10 @@
 //! The block of tensors, one row for each kind.
 
-use super::{FAINT, heading};
+use super::{FAINT, hanging, heading};
 use crate::render::words::{columns, cut_end, cut_middle, ranges, shape, thousands};
 use crate::terminal::{Screen, escape};
 use scantling_core::metadata::Value;
-use scantling_core::report::{Report, Row, Section, SectionPlace};
+use scantling_core::report::{Report, Row, RowPart, Section, SectionPlace};
 use scantling_core::table::Use;
 use std::fmt::{self, Write};
 
@@ -12,6 +12,8 @@ use std::fmt::{self, Write};
 const ROWS: usize = 200;
 /// Names wider than this do not widen their column, and are cut at three times as much.
 const NAME: usize = 64;
+/// Columns before the stored tensors that make up a packed one.
+const PARTS: usize = 8;
 
 pub(super) fn write(screen: &mut Screen<'_>, report: &Report, full: bool) -> fmt::Result {
     heading(screen, "tensors")?;
@@ -34,6 +36,10 @@ pub(super) fn write(screen: &mut Screen<'_>, report: &Report, full: bool) -> fmt
         writeln!(screen, "  {}", title(report, &section.place, several))?;
         for line in lines {
             layout.row(screen, line)?;
+            if !line.parts.is_empty() {
+                write!(screen, "{:PARTS$}", "")?;
+                hanging(screen, &line.parts, PARTS, PARTS)?;
+            }
         }
         if hidden > 0 {
             writeln!(screen, "    … and {} more rows (--full shows all)", thousands(hidden as u64))?;
@@ -68,6 +74,8 @@ struct Line {
     params: String,
     usage: String,
     layers: String,
+    /// What it is made of; empty where it is stored by itself.
+    parts: String,
 }
 
 impl Line {
@@ -92,8 +100,17 @@ impl Line {
             params: thousands(row.elements),
             usage: row.usage.map(|u| usage(report, u, &row.shape)).unwrap_or_default(),
             layers: if everywhere { String::new() } else { format!("{word} {}", ranges(&row.layers)) },
+            parts: parts(row),
         }
     }
+}
+
+/// `4.63 bits per weight: qweight I32 [8, 64], scales F16 [2, 64]`.
+fn parts(row: &Row) -> String {
+    let Some(bits) = row.bits_per_weight() else { return String::new() };
+    let part = |p: &RowPart| format!("{} {} {}", escape(&p.name), escape(&p.dtype), shape(&p.shape));
+    let parts: Vec<String> = row.parts.iter().map(part).collect();
+    format!("{bits:.2} bits per weight: {}", parts.join(", "))
 }
 
 /// How a tensor is used: `1024 ──▶ 2048`.

@@ -84,6 +84,7 @@ fn row(name: &str, shape: &[usize], usage: Use) -> Row {
         layers: Vec::new(),
         usage: Some(usage),
         tied: false,
+        parts: Vec::new(),
     }
 }
 
