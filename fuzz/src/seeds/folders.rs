@@ -3,8 +3,8 @@
 use super::gguf::Gguf;
 use super::safetensors::{Tensor, file};
 use super::{
-    FAMILIES, SHARD_1, SHARD_2, Sizes, TINY, byte_pairs, config, family_folders, gguf_of, index, tensors,
-    text,
+    FAMILIES, SHARD_1, SHARD_2, Sizes, TINY, byte_pairs, config, family_folders, gguf_of, index,
+    packed_folders, tensors, text,
 };
 use crate::folder::join;
 use scantling_core::dtype::DType;
@@ -19,7 +19,7 @@ const CONFIG: &str = "config.json";
 
 /// Inputs for the target `index_config`.
 pub fn index_config() -> Vec<Vec<u8>> {
-    let mut seeds = family_folders();
+    let mut seeds = [family_folders(), packed_folders()].concat();
     for family in FAMILIES {
         // Layers cost time with every input made of them: one family has two, to be held against each other.
         let sizes = if family == "qwen3" { TINY } else { Sizes { layers: 1, ..TINY } };

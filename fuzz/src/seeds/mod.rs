@@ -244,6 +244,16 @@ fn gather(folder: &Path, suffix: &str, found: &mut Vec<Vec<u8>>) {
     }
 }
 
+/// The quantised checkpoints of `testdata` as folders.
+fn packed_folders() -> Vec<Vec<u8>> {
+    let packed = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../testdata/packed"));
+    let (mut configs, mut weights) = (Vec::new(), Vec::new());
+    gather(packed, "config.json", &mut configs);
+    gather(packed, "model.safetensors", &mut weights);
+    let both = configs.iter().zip(&weights);
+    both.map(|(c, w)| crate::folder::join(&[("config.json", c), ("model.safetensors", w)])).collect()
+}
+
 /// A shard of one tensor, which every input of the target `index_text` has beside it.
 pub const SHARD: &[u8] = b"\x3c\0\0\0\0\0\0\0{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}      \0\0\0\0\0\0\0\0";
 
