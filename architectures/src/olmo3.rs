@@ -1,0 +1,184 @@
+//! OLMo 3: norms behind attention and FFN instead of before them, norms of all queries and all keys together, and a
+//! window on all layers but every fourth. Those fourth layers see everything, and rotary scaling is for them alone.
+
+use scantling_core::architecture::{Architecture, ArchitecturePlugin, Decoder};
+use scantling_core::block::{Ending, Gated, Parts, SelfAttention};
+use scantling_core::cache::LayerCache;
+use scantling_core::config::{Bound, Config, Key};
+use scantling_core::decoder::{self, HeadDim};
+use scantling_core::error::Result;
+use scantling_core::index::TensorIndex;
+use scantling_core::inventory;
+use scantling_core::matrix::RowsBuf;
+use scantling_core::metadata::Value;
+use scantling_core::ops::Pairing;
+use scantling_core::pass::{Heads, Pass};
+use scantling_core::rope::Rope;
+use scantling_core::table::{TensorId, TensorTable};
+use std::f64::consts::TAU;
+
+/// The family.
+pub const OLMO3: ArchitecturePlugin = ArchitecturePlugin {
+    name: "olmo3",
+    summary: "OLMo 3: norms behind each half, q/k norms of whole projections, a window on three layers of four",
+    model_types: &["olmo3"],
+    classes: &["Olmo3ForCausalLM"],
+    gguf: &["olmo3"],
+    when: None,
+    build,
+};
+
+inventory::submit! { OLMO3 }
+
+static WINDOW_THETA: Key = Key {
+    hf: &["rope_parameters.sliding_attention.rope_theta", "rope_parameters.rope_theta", "rope_theta"],
+    gguf: "rope.freq_base_swa",
+    symbol: "",
+    meaning: "rotary base of layers with a window",
+};
+static WINDOW_ROPE_TYPE: Key =
+    nested(&["rope_parameters.sliding_attention.rope_type"], "rotary scaling of layers with a window");
+static ORIGINAL: Key = nested(
+    &["rope_parameters.full_attention.original_max_position_embeddings"],
+    "context before scaling",
+);
+static BETA_FAST: Key = nested(
+    &["rope_parameters.full_attention.beta_fast"],
+    "yarn: turns within the context from which a frequency is kept",
+);
+static BETA_SLOW: Key = nested(
+    &["rope_parameters.full_attention.beta_slow"],
+    "yarn: turns within the context up to which a frequency is divided",
+);
+static ATTENTION_FACTOR: Key =
+    nested(&["rope_parameters.full_attention.attention_factor"], "yarn: factor on cos and sin");
+
+/// A key that only configs of Hugging Face have, among the rotary parameters of one kind of layer.
+const fn nested(hf: &'static [&'static str], meaning: &'static str) -> Key {
+    Key { hf, gguf: "", symbol: "", meaning }
+}
+
+/// Rotary base of a config that is silent.
+const THETA: f64 = 500_000.0;
+
+/// The angles of layers without a window. The numbers of yarn stand among the parameters of these layers, where
+/// `Rope::of` does not look for them; everything else it reads.
+fn full_rope(config: &Config, width: usize) -> Rope {
+    let kind = config.value("rope_parameters.full_attention.rope_type");
+    if !matches!(kind, Some(Value::Text(kind)) if kind == "yarn") {
+        return Rope::with_base(config, width, THETA);
+    }
+    config.word_or(&decoder::ROPE_TYPE, &[("yarn", ())], "yarn");
+    let theta = config.number_or(&decoder::ROPE_THETA, Bound::Positive, THETA);
+    let factor = config.number(&decoder::ROPE_FACTOR, Bound::Positive);
+    let original = config.number(&ORIGINAL, Bound::Positive);
+    let fast = config.number_or(&BETA_FAST, Bound::Positive, 32.0);
+    let slow = config.number_or(&BETA_SLOW, Bound::Positive, 1.0);
+    let unsaid = 0.1 * factor.max(1.0).ln() + 1.0;
+    let mut rope = Rope::plain(theta, width.min(decoder::MOST_HEAD));
+    rope.factor = config.number_or(&ATTENTION_FACTOR, Bound::Positive, unsaid);
+    // The pair that turns so many times within the context.
+    let pair = |turns: f64| width as f64 * (original / (turns * TAU)).ln() / (2.0 * theta.ln());
+    let low = pair(fast).floor().max(0.0);
+    let high = pair(slow).ceil().min(width as f64 - 1.0);
+    let span = if low == high { 0.001 } else { high - low };
+    for (a, f) in rope.frequencies.iter_mut().enumerate() {
+        let ramp = ((a as f64 - low) / span).clamp(0.0, 1.0);
+        *f = *f / factor * ramp + *f * (1.0 - ramp);
+    }
+    rope
+}
+
+fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>> {
+    let vocab = decoder::vocabulary(config, tensors);
+    let hidden = config.count(&decoder::HIDDEN_SIZE);
+    let count = config.layers(&decoder::LAYERS, tensors);
+    let widths = decoder::attention(config, &hidden, HeadDim::Shared);
+    let inner = config.count(&decoder::INTERMEDIATE_SIZE);
+    let eps = decoder::common_with(config, 1e-5);
+    let bias = decoder::bias(config, &decoder::ATTENTION_BIAS, tensors, "blk.0.attn_q.bias");
+    let rope = full_rope(config, widths.head_dim.len);
+    let theta = config.number_or(&decoder::ROPE_THETA, Bound::Positive, THETA);
+    let window_theta = config.number_or(&WINDOW_THETA, Bound::Positive, theta);
+    config.word_or(&WINDOW_ROPE_TYPE, &[("default", ())], "default");
+    let window = decoder::window(config, Some(4096));
+    let sliding = decoder::sliding(config, count, |i| (i + 1) % 4 != 0, "sliding, every fourth full");
+    let tied = config.flag_or(&decoder::TIE, false);
+    config.settle()?;
+
+    let mut t = TensorTable::new("model.layers", "blk");
+    let embedding = t.embedding("model.embed_tokens.weight", "token_embd.weight", [&vocab, &hidden]);
+    let parts =
+        Parts { bias, output_bias: bias, norms: Some([&widths.q, &widths.kv]), ..Parts::default() };
+    let mut layers = Vec::with_capacity(count);
+    for (i, sliding) in sliding.into_iter().enumerate() {
+        t.layer(i);
+        let attention = SelfAttention::of(&mut t, &widths, &hidden, parts);
+        let attention_norm =
+            t.scale("post_attention_layernorm.weight", "post_attention_norm.weight", &hidden);
+        let ffn = Gated::of(&mut t, &hidden, &inner, false);
+        let output_norm = t.scale("post_feedforward_layernorm.weight", "post_ffw_norm.weight", &hidden);
+        layers.push(Layer { sliding, attention, attention_norm, ffn, output_norm });
+    }
+    let ending = Ending::of(config, &mut t, [&vocab, &hidden], embedding, tied);
+    let window_rope = Rope::plain(window_theta, widths.head_dim.len);
+    let heads = widths.heads;
+    Ok(Box::new(Olmo3 { tensors: t, heads, rope, window_rope, window, eps, embedding, layers, ending }))
+}
+
+struct Olmo3 {
+    tensors: TensorTable,
+    heads: Heads,
+    rope: Rope,
+    window_rope: Rope,
+    window: Option<usize>,
+    eps: f32,
+    embedding: TensorId,
+    layers: Vec<Layer>,
+    ending: Ending,
+}
+
+struct Layer {
+    sliding: bool,
+    attention: SelfAttention,
+    attention_norm: TensorId,
+    ffn: Gated,
+    output_norm: TensorId,
+}
+
+impl Architecture for Olmo3 {
+    fn tensors(&self) -> &TensorTable {
+        &self.tensors
+    }
+
+    fn decoder(&self) -> Result<&dyn Decoder, String> {
+        self.rope.usable().map(|()| self as &dyn Decoder)
+    }
+}
+
+impl Decoder for Olmo3 {
+    fn cache(&self) -> Vec<LayerCache> {
+        vec![self.heads.cache(); self.layers.len()]
+    }
+
+    fn embedding(&self) -> TensorId {
+        self.embedding
+    }
+
+    fn forward(&self, p: &mut Pass<'_>) -> RowsBuf {
+        let mut x = p.embed(self.embedding);
+        let full = p.rotation(&self.rope, Pairing::Halves, self.heads.key);
+        let within = p.rotation(&self.window_rope, Pairing::Halves, self.heads.key);
+        for (i, layer) in self.layers.iter().enumerate() {
+            p.layer = Some(i);
+            let (rotation, window) = if layer.sliding { (&within, self.window) } else { (&full, None) };
+            let y = layer.attention.run(p, &x, Some(rotation), window, self.eps);
+            let y = p.rms_norm("attention_norm", &y, layer.attention_norm, self.eps);
+            p.add("residual", &mut x, &y);
+            let y = layer.ffn.run(p, &x);
+            let y = p.rms_norm("output_norm", &y, layer.output_norm, self.eps);
+            p.add("output", &mut x, &y);
+        }
+        self.ending.run(p, &x, self.eps)
+    }
+}
