@@ -10,12 +10,10 @@ use scantling_core::error::Result;
 use scantling_core::index::TensorIndex;
 use scantling_core::inventory;
 use scantling_core::matrix::RowsBuf;
-use scantling_core::metadata::Value;
 use scantling_core::ops::Pairing;
 use scantling_core::pass::{Heads, Pass};
 use scantling_core::rope::Rope;
 use scantling_core::table::{TensorId, TensorTable};
-use std::f64::consts::TAU;
 
 /// The family.
 pub const OLMO3: ArchitecturePlugin = ArchitecturePlugin {
@@ -36,58 +34,15 @@ static WINDOW_THETA: Key = Key {
     symbol: "",
     meaning: "rotary base of layers with a window",
 };
-static WINDOW_ROPE_TYPE: Key =
-    nested(&["rope_parameters.sliding_attention.rope_type"], "rotary scaling of layers with a window");
-static ORIGINAL: Key = nested(
-    &["rope_parameters.full_attention.original_max_position_embeddings"],
-    "context before scaling",
-);
-static BETA_FAST: Key = nested(
-    &["rope_parameters.full_attention.beta_fast"],
-    "yarn: turns within the context from which a frequency is kept",
-);
-static BETA_SLOW: Key = nested(
-    &["rope_parameters.full_attention.beta_slow"],
-    "yarn: turns within the context up to which a frequency is divided",
-);
-static ATTENTION_FACTOR: Key =
-    nested(&["rope_parameters.full_attention.attention_factor"], "yarn: factor on cos and sin");
-
-/// A key that only configs of Hugging Face have, among the rotary parameters of one kind of layer.
-const fn nested(hf: &'static [&'static str], meaning: &'static str) -> Key {
-    Key { hf, gguf: "", symbol: "", meaning }
-}
+static WINDOW_ROPE_TYPE: Key = Key {
+    hf: &["rope_parameters.sliding_attention.rope_type"],
+    gguf: "",
+    symbol: "",
+    meaning: "rotary scaling of layers with a window",
+};
 
 /// Rotary base of a config that is silent.
 const THETA: f64 = 500_000.0;
-
-/// The angles of layers without a window. The numbers of yarn stand among the parameters of these layers, where
-/// `Rope::of` does not look for them; everything else it reads.
-fn full_rope(config: &Config, width: usize) -> Rope {
-    let kind = config.value("rope_parameters.full_attention.rope_type");
-    if !matches!(kind, Some(Value::Text(kind)) if kind == "yarn") {
-        return Rope::with_base(config, width, THETA);
-    }
-    config.word_or(&decoder::ROPE_TYPE, &[("yarn", ())], "yarn");
-    let theta = config.number_or(&decoder::ROPE_THETA, Bound::Positive, THETA);
-    let factor = config.number(&decoder::ROPE_FACTOR, Bound::Positive);
-    let original = config.number(&ORIGINAL, Bound::Positive);
-    let fast = config.number_or(&BETA_FAST, Bound::Positive, 32.0);
-    let slow = config.number_or(&BETA_SLOW, Bound::Positive, 1.0);
-    let unsaid = 0.1 * factor.max(1.0).ln() + 1.0;
-    let mut rope = Rope::plain(theta, width.min(decoder::MOST_HEAD));
-    rope.factor = config.number_or(&ATTENTION_FACTOR, Bound::Positive, unsaid);
-    // The pair that turns so many times within the context.
-    let pair = |turns: f64| width as f64 * (original / (turns * TAU)).ln() / (2.0 * theta.ln());
-    let low = pair(fast).floor().max(0.0);
-    let high = pair(slow).ceil().min(width as f64 - 1.0);
-    let span = if low == high { 0.001 } else { high - low };
-    for (a, f) in rope.frequencies.iter_mut().enumerate() {
-        let ramp = ((a as f64 - low) / span).clamp(0.0, 1.0);
-        *f = *f / factor * ramp + *f * (1.0 - ramp);
-    }
-    rope
-}
 
 fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>> {
     let vocab = decoder::vocabulary(config, tensors);
@@ -97,7 +52,7 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
     let inner = config.count(&decoder::INTERMEDIATE_SIZE);
     let eps = decoder::common_with(config, 1e-5);
     let bias = decoder::bias(config, &decoder::ATTENTION_BIAS, tensors, "blk.0.attn_q.bias");
-    let rope = full_rope(config, widths.head_dim.len);
+    let rope = Rope::with_base(config, widths.head_dim.len, THETA);
     let theta = config.number_or(&decoder::ROPE_THETA, Bound::Positive, THETA);
     let window_theta = config.number_or(&WINDOW_THETA, Bound::Positive, theta);
     config.word_or(&WINDOW_ROPE_TYPE, &[("default", ())], "default");

@@ -75,11 +75,11 @@ keys! {
     /// How far the context is stretched.
     ROPE_FACTOR: ["rope_parameters.factor", "rope_parameters.full_attention.factor", "rope_scaling.factor"] | "rope.scaling.factor", "" "rotary scaling factor";
     /// Length the model was first trained at.
-    ROPE_ORIGINAL: ["rope_parameters.original_max_position_embeddings", "rope_scaling.original_max_position_embeddings"] | "rope.scaling.original_context_length", "" "context before scaling";
+    ROPE_ORIGINAL: ["rope_parameters.original_max_position_embeddings", "rope_parameters.full_attention.original_max_position_embeddings", "rope_scaling.original_max_position_embeddings"] | "rope.scaling.original_context_length", "" "context before scaling";
     /// llama3 scaling: wavelengths above original / this are divided.
-    ROPE_LOW: ["rope_parameters.low_freq_factor", "rope_scaling.low_freq_factor"] | "", "" "rotary scaling, low frequencies";
+    ROPE_LOW: ["rope_parameters.low_freq_factor", "rope_parameters.full_attention.low_freq_factor", "rope_scaling.low_freq_factor"] | "", "" "rotary scaling, low frequencies";
     /// llama3 scaling: wavelengths below original / this are left alone.
-    ROPE_HIGH: ["rope_parameters.high_freq_factor", "rope_scaling.high_freq_factor"] | "", "" "rotary scaling, high frequencies";
+    ROPE_HIGH: ["rope_parameters.high_freq_factor", "rope_parameters.full_attention.high_freq_factor", "rope_scaling.high_freq_factor"] | "", "" "rotary scaling, high frequencies";
 }
 
 /// V. A GGUF file may leave it to the length of its token list, or else to the rows of its embedding. Converters leave

@@ -43,7 +43,11 @@ const TYPES: [(&str, Scaling); 8] = [
 macro_rules! yarn_keys {
     ($($name:ident: $hf:literal | $gguf:literal, $meaning:literal;)+) => {$(
         static $name: Key = Key {
-            hf: &[concat!("rope_parameters.", $hf), concat!("rope_scaling.", $hf)],
+            hf: &[
+                concat!("rope_parameters.", $hf),
+                concat!("rope_parameters.full_attention.", $hf),
+                concat!("rope_scaling.", $hf),
+            ],
             gguf: $gguf,
             symbol: "",
             meaning: $meaning,
@@ -242,6 +246,21 @@ mod tests {
     fn linear_divides_all() {
         let rope = rope(r#"{"rope_theta":10000.0,"rope_scaling":{"type":"linear","factor":2.0}}"#, 4);
         assert_eq!(rope.frequencies, [0.5, 0.005]);
+    }
+
+    /// Parameters by kind of layer (transformers 5) say the same as `rope_scaling`, which is for full layers alone.
+    #[test]
+    fn parameters_of_full_layers_are_read_to_the_last() {
+        let yarn = r#""rope_type":"yarn","factor":4.0,"original_max_position_embeddings":256,"beta_fast":4.0,
+            "beta_slow":1.5,"attention_factor":1.3,"truncate":false"#;
+        let llama3 = r#""rope_type":"llama3","factor":8.0,"low_freq_factor":1.0,"high_freq_factor":4.0,
+            "original_max_position_embeddings":256"#;
+        for scaling in [yarn, llama3] {
+            let context = r#""max_position_embeddings":1024"#;
+            let old = format!(r#"{{{context},"rope_theta":500.0,"rope_scaling":{{{scaling}}}}}"#);
+            let full = format!(r#""full_attention":{{"rope_theta":500.0,{scaling}}}"#);
+            assert_eq!(rope(&format!(r#"{{{context},"rope_parameters":{{{full}}}}}"#), 16), rope(&old, 16));
+        }
     }
 
     #[test]
