@@ -10,7 +10,6 @@ use scantling_core::error::Result;
 use scantling_core::index::TensorIndex;
 use scantling_core::inventory;
 use scantling_core::matrix::RowsBuf;
-use scantling_core::metadata::Value;
 use scantling_core::ops::{Activation, Pairing};
 use scantling_core::pass::{Heads, Pass};
 use scantling_core::rope::Rope;
@@ -159,13 +158,11 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
     }))
 }
 
-/// Which layers have a window: as the list says, or all but the last of every so many.
+/// Which layers have a window: all but the last of every so many, unless the config has a list of them.
 fn slides(config: &Config, count: usize) -> Vec<bool> {
-    let kinds = [("full_attention", false), ("sliding_attention", true)];
-    let said = config.words_by_layer(&decoder::LAYER_TYPES, count, &decoder::LAYERS, &kinds);
-    said.unwrap_or_else(|| {
-        config.assume(&decoder::LAYER_TYPES, Value::Text("a window on all but every sixth".into()));
+    if config.has(&PATTERN) && !config.has(&decoder::LAYER_TYPES) {
         let period = config.whole_or(&PATTERN, 6).max(1);
-        (1..=count).map(|layer| layer % period != 0).collect()
-    })
+        return (1..=count).map(|layer| layer % period != 0).collect();
+    }
+    decoder::sliding(config, count, |layer| (layer + 1) % 6 != 0, "a window on all but every sixth")
 }

@@ -21,7 +21,7 @@ pub const OLMO2: ArchitecturePlugin = ArchitecturePlugin {
     model_types: &["olmo2"],
     classes: &["Olmo2ForCausalLM", "Olmo2Model"],
     gguf: &["olmo2"],
-    when: None,
+    when: Some(|config| !config.has(&decoder::SLIDING_WINDOW)),
     build,
 };
 

@@ -13,6 +13,7 @@ use scantling_core::matrix::RowsBuf;
 use scantling_core::ops::Pairing;
 use scantling_core::pass::{Heads, Pass};
 use scantling_core::rope::Rope;
+use scantling_core::source::Dialect;
 use scantling_core::table::{TensorId, TensorTable};
 
 /// The family.
@@ -21,8 +22,8 @@ pub const OLMO3: ArchitecturePlugin = ArchitecturePlugin {
     summary: "OLMo 3: norms behind each half, q/k norms of whole projections, a window on three layers of four",
     model_types: &["olmo3"],
     classes: &["Olmo3ForCausalLM"],
-    gguf: &["olmo3"],
-    when: None,
+    gguf: &["olmo3", "olmo2"],
+    when: Some(|config| config.dialect() == Dialect::Hf || config.has(&decoder::SLIDING_WINDOW)),
     build,
 };
 

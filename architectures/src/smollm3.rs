@@ -129,7 +129,7 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
 /// Which layers turn their queries and keys: as the list says, or all but every fourth.
 fn turned(config: &Config, count: usize) -> Vec<bool> {
     let Some(said) = config.numbers(&NO_ROPE_LAYERS) else {
-        config.assume(&NO_ROPE_LAYERS, Value::Text("every fourth has none".into()));
+        config.take_for(&NO_ROPE_LAYERS, Value::Text("every fourth has none".into()));
         let interval = config.whole_or(&NO_ROPE_INTERVAL, 4).max(1);
         return (1..=count).map(|layer| layer % interval != 0).collect();
     };

@@ -42,7 +42,7 @@ fn sizes_follow_from_shapes_and_the_nearest_family_is_named() {
     V  distinct tokens          16   (from model.embed_tokens.weight)
     I  FFN inner width          20   (from mlp.gate_proj.weight)
     no shape shows the number of heads and their width, the activation, the epsilon of the norms, the rotary base and its scaling, the context it was made for
-    nearest architecture: granite, llama, mistral, smollm3, by 9 kinds of tensors in a layer; the model has beyond it: mlp.more.weight, self_attn.q_norm.weight
+    nearest architecture: [..]llama[..], by 9 kinds of tensors in a layer; the model has beyond it: mlp.more.weight, self_attn.q_norm.weight
 
 
 "#]]
@@ -54,7 +54,7 @@ fn sizes_follow_from_shapes_and_the_nearest_family_is_named() {
         str![[r#"
 ✗ strange  newfangled (not known) · 24 tensors · safetensors · 1 error
   error[architecture-unknown]: config.json: model_type is "newfangled": no architecture of this program is it
-    to do: known: bert, deepseek_v3, gemma2, gemma3, glm4, gpt2, gpt_oss, granite, llama, mistral, mixtral, olmo2, phi3, qwen2, qwen3, qwen3_moe, smollm3; --arch checks against one of them; nearest by the names in its layers: granite, llama, mistral, smollm3; it has beyond that mlp.more.weight, self_attn.q_norm.weight
+    to do: known: [..]; --arch checks against one of them; nearest by the names in its layers: [..]llama[..]; it has beyond that mlp.more.weight, self_attn.q_norm.weight
   not checked: the architecture (model_type is "newfangled", not known), tensor values (use check --data)
 
 "#]]

@@ -39,7 +39,7 @@ keys! {
     /// The first layer whose attention has a window.
     MAX_WINDOW_LAYERS: ["max_window_layers"] | "", "" "layers without a window";
     /// Kind of each layer's attention; where it is said, it decides which layers have a window.
-    LAYER_TYPES: ["layer_types"] | "", "" "attention of each layer";
+    LAYER_TYPES: ["layer_types"] | "attention.sliding_window_pattern", "" "attention of each layer";
     /// Part of a head that is rotated.
     PARTIAL_ROTARY: ["rope_parameters.partial_rotary_factor", "rope_scaling.partial_rotary_factor", "partial_rotary_factor"] | "", "" "rotated part of a head";
     /// Longest sequence the model was made for.
@@ -271,13 +271,19 @@ pub fn window(config: &Config, unsaid: Option<usize>) -> Option<usize> {
     }
 }
 
-/// On which layers attention has a window: those that `layer_types` says, or else those that the class does. GGUF files
-/// do not say it: there it is assumed, and told in the words of `which`.
+/// On which layers attention has a window: those that the config says, or else those that the class does, which is told
+/// in the words of `which`. A GGUF file has a switch for each layer, or the period of the layers without a window, or
+/// nothing.
 pub fn sliding(config: &Config, layers: usize, unsaid: fn(usize) -> bool, which: &str) -> Vec<bool> {
-    let kinds = [("full_attention", false), ("sliding_attention", true)];
-    let said = config.words_by_layer(&LAYER_TYPES, layers, &LAYERS, &kinds);
+    let said = match config.dialect() {
+        Dialect::Hf => {
+            let kinds = [("full_attention", false), ("sliding_attention", true)];
+            config.words_by_layer(&LAYER_TYPES, layers, &LAYERS, &kinds)
+        }
+        Dialect::Gguf => config.flags_by_layer(&LAYER_TYPES, layers, &LAYERS),
+    };
     said.unwrap_or_else(|| {
-        config.assume(&LAYER_TYPES, Value::Text(which.to_owned()));
+        config.take_for(&LAYER_TYPES, Value::Text(which.to_owned()));
         (0..layers).map(unsaid).collect()
     })
 }
@@ -286,7 +292,8 @@ pub fn sliding(config: &Config, layers: usize, unsaid: fn(usize) -> bool, which:
 /// that `layer_types` says; where the config has no such list, from a layer on. GGUF files do not keep it.
 pub fn late_windows(config: &Config, layers: usize) -> Vec<Option<usize>> {
     let kinds = [("full_attention", false), ("sliding_attention", true)];
-    let sliding = config.words_by_layer(&LAYER_TYPES, layers, &LAYERS, &kinds);
+    let hf = config.dialect() == Dialect::Hf;
+    let sliding = hf.then(|| config.words_by_layer(&LAYER_TYPES, layers, &LAYERS, &kinds)).flatten();
     let window = if config.flag_or_assumed(&USE_SLIDING_WINDOW, false, false) {
         let null = matches!(config.value("sliding_window"), Some(Value::Null));
         let said = config.limit(&SLIDING_WINDOW);
@@ -445,5 +452,39 @@ mod tests {
             config.number(&ROPE_FACTOR, Bound::Positive);
             assert_eq!(config.findings().pop().unwrap().message, named);
         }
+    }
+
+    #[test]
+    fn gguf_says_which_layers_have_a_window_or_is_taken_for_something() {
+        use crate::metadata::{Entry, Items, Metadata};
+        use std::sync::Arc;
+        let sliding = |value: Option<Value>| {
+            let mut all = Metadata::default();
+            let mut put = |key: &str, value: Value| {
+                let kind = "any".to_owned();
+                all.push(Entry { key: key.to_owned(), value, kind, at: None }).unwrap();
+            };
+            put("general.architecture", Value::Text("x".into()));
+            value.into_iter().for_each(|v| put("x.attention.sliding_window_pattern", v));
+            let config = Config::from_gguf("x.gguf", all);
+            let which = sliding(&config, 4, |layer| layer == 0, "the first");
+            let told = config.facts().iter().any(|f| f.origin == crate::config::Origin::Assumed);
+            (which, told, config.findings().len())
+        };
+        assert_eq!(sliding(None), (vec![true, false, false, false], true, 0));
+        assert_eq!(sliding(Some(Value::Unsigned(2))), (vec![true, false, true, false], false, 0));
+        let flags = |flags: &[bool]| {
+            let values = flags.iter().map(|f| Value::Bool(*f)).collect();
+            Some(Value::List(Arc::new(Items { kind: "bool", values })))
+        };
+        let said = [false, true, true, false];
+        assert_eq!(sliding(flags(&said)), (said.to_vec(), false, 0));
+        for wrong in [flags(&[true]), Some(Value::Text("all".into())), Some(Value::Unsigned(0))] {
+            assert_eq!(sliding(wrong).2, 1);
+        }
+        // Hugging Face's class decides where its config is silent, and that is told too.
+        let config = config("{}");
+        super::sliding(&config, 2, |_| true, "all");
+        assert!(config.facts().iter().any(|f| f.origin == crate::config::Origin::Default));
     }
 }

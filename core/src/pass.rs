@@ -250,7 +250,7 @@ impl<'a> Pass<'a> {
         heads: Heads,
         sight: impl Into<Sight>,
     ) -> RowsBuf {
-        let layer = self.layer.expect("attention is in a layer");
+        let layer = self.layer.expect("a forward pass sets `layer` before attention");
         self.cache.write(layer, k.view(), v.view());
         let how = self.attending(heads, sight.into());
         let (keys, values) = self.cache.view(layer, self.ids.len());
@@ -267,7 +267,7 @@ impl<'a> Pass<'a> {
         values: Range<usize>,
         heads: Heads,
     ) -> RowsBuf {
-        let layer = self.layer.expect("attention is in a layer");
+        let layer = self.layer.expect("a forward pass sets `layer` before attention");
         self.cache.write(layer, k.view(), RowsBuf::zeros(k.view().rows(), 0).view());
         let how = self.attending(heads, Sight::default());
         let (keys, _) = self.cache.view(layer, self.ids.len());

@@ -1,7 +1,7 @@
 //! Settings that are no sizes: numbers, flags and words. Each that is read leaves a fact or a finding.
 
 use super::fact::{Bound, Key, Origin};
-use super::{CONFIG_MISSING_KEY, CONFIG_UNSUPPORTED, Config, number};
+use super::{CONFIG_MISSING_KEY, CONFIG_UNSUPPORTED, Config, number, whole};
 use crate::metadata::Value;
 use crate::source::Dialect;
 
@@ -24,6 +24,42 @@ impl Config {
             let name = key.hf.last().copied().unwrap_or_default().to_owned();
             self.add_fact(key, name, value, Origin::Assumed, false);
         }
+    }
+
+    /// Writes down what a setting that no file says is taken for: by default in a Hugging Face config, assumed in GGUF.
+    pub fn take_for(&self, key: &'static Key, value: Value) {
+        match self.dialect {
+            Dialect::Gguf => self.assume(key, value),
+            Dialect::Hf => self.add_fact(key, self.name_of(key), value, Origin::Default, false),
+        }
+    }
+
+    /// A switch for each layer, if they are said: a list of them, or a period, of which the last layer of each is off.
+    /// It leaves no fact, like [`words_by_layer`](Self::words_by_layer).
+    pub fn flags_by_layer(&self, key: &'static Key, layers: usize, count: &'static Key) -> Option<Vec<bool>> {
+        let (name, value) = self.look_up(key)?;
+        if let Some(period) = whole(&value).filter(|&period| period > 0) {
+            return Some((1..=layers).map(|layer| !layer.is_multiple_of(period)).collect());
+        }
+        let items = match &value {
+            Value::List(list) if list.len() == layers as u64 => value.first_items(layers).ok(),
+            Value::List(list) => {
+                let message =
+                    format!("{name} has {} elements, but {} is {layers}", list.len(), self.name_of(count));
+                self.require(false, &[key, count], &message);
+                return None;
+            }
+            _ => None,
+        };
+        let flag = |item: &Value| match item {
+            Value::Bool(on) => Some(*on),
+            other => whole(other).filter(|n| *n < 2).map(|n| n == 1),
+        };
+        let flags: Option<Vec<bool>> = items.and_then(|items| items.iter().map(flag).collect());
+        if flags.is_none() {
+            self.bad(key, &name, "a switch for each layer, or a period", &value);
+        }
+        flags
     }
 
     /// A number with a fraction that must be there.

@@ -1,6 +1,6 @@
 //! longrope: a factor for each frequency, one set for short and one for long sequences.
 
-use super::{ATTENTION_FACTOR, Rope, says_no_scaling};
+use super::{ATTENTION_FACTOR, GGUF_FACTOR, Rope, says_no_scaling};
 use crate::axis::Axis;
 use crate::config::{Bound, Config, Key};
 use crate::decoder::{CONTEXT, ROPE_FACTOR, ROPE_THETA, ROPE_TYPE};
@@ -115,13 +115,7 @@ impl LongRope {
 
 /// What cos and sin are multiplied by: √(1 + ln s / ln original), s the growth of the context.
 fn attention(config: &Config, context: usize, original: usize) -> f64 {
-    static GGUF: Key = Key {
-        hf: &[],
-        gguf: "rope.scaling.attn_factor",
-        symbol: "",
-        meaning: "longrope: factor on cos and sin",
-    };
-    let key = if config.dialect() == Dialect::Gguf { &GGUF } else { &ATTENTION_FACTOR };
+    let key = if config.dialect() == Dialect::Gguf { &GGUF_FACTOR } else { &ATTENTION_FACTOR };
     if config.has(key) {
         return config.number(key, Bound::Positive);
     }

@@ -64,6 +64,10 @@ yarn_keys! {
     TRUNCATE: "truncate" | "", "yarn: whether the ramp begins and ends at whole dimensions";
 }
 
+/// What a GGUF file has for a factor on cos and sin: of longrope the factor itself.
+static GGUF_FACTOR: Key =
+    Key { hf: &[], gguf: "rope.scaling.attn_factor", symbol: "", meaning: "factor on cos and sin" };
+
 /// How positions turn the heads of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rope {
@@ -189,6 +193,8 @@ fn yarn_attention(config: &Config, factor: f64) -> f64 {
     let said = |key| if config.has(key) { config.number(key, Bound::Finite) } else { 0.0 };
     match (said(&MSCALE), said(&MSCALE_ALL_DIM)) {
         (own, all) if own != 0.0 && all != 0.0 => growth(own) / growth(all),
+        // What GGUF calls so is a factor on the growth.
+        _ if config.has(&GGUF_FACTOR) => growth(1.0) * config.number(&GGUF_FACTOR, Bound::Positive),
         _ => growth(1.0),
     }
 }
@@ -240,6 +246,25 @@ mod tests {
         assert!(rope.frequencies[24] < plain.frequencies[24]);
         assert_eq!(rope.frequencies[63], plain.frequencies[63] / 4.0);
         assert!((rope.factor - (0.1 * 4f64.ln() + 1.0)).abs() < 1e-15);
+    }
+
+    #[test]
+    fn the_factor_of_a_gguf_file_multiplies_the_growth_of_yarn() {
+        use crate::metadata::{Entry, Metadata, Value};
+        let mut all = Metadata::default();
+        let mut put = |key: &str, value: Value| {
+            let (key, kind) = (key.to_owned(), "any".to_owned());
+            all.push(Entry { key, value, kind, at: None }).unwrap();
+        };
+        put("general.architecture", Value::Text("x".into()));
+        put("x.rope.scaling.type", Value::Text("yarn".into()));
+        put("x.rope.scaling.factor", Value::Float(4.0));
+        put("x.rope.scaling.original_context_length", Value::Unsigned(64));
+        put("x.rope.scaling.attn_factor", Value::Float(0.5));
+        let config = Config::from_gguf("x.gguf", all);
+        let rope = Rope::of(&config, 8);
+        config.settle().unwrap();
+        assert!((rope.factor - 0.5 * (0.1 * 4f64.ln() + 1.0)).abs() < 1e-15);
     }
 
     #[test]
