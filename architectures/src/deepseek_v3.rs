@@ -129,6 +129,19 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
     let eps = decoder::common(config);
     let (rope, scale) = scaled(config, &widths);
     let interleaved = config.dialect() == Dialect::Gguf || config.flag_or(&INTERLEAVE, true);
+    decoder::refuse(
+        config,
+        &decoder::ATTENTION_BIAS,
+        "its tensors of latent attention with biases are not known",
+    );
+    for (key, value) in [(&decoder::KV_HEADS, widths.heads.len), (&decoder::HEAD_DIM, widths.turned.len)] {
+        let said = if config.dialect() == Dialect::Hf { config.peek(key) } else { None };
+        config.require(
+            said.is_none_or(|said| said == value),
+            &[key, &decoder::HEADS],
+            "latent attention has as many kv heads as heads, and a head_dim that is the part that turns",
+        );
+    }
     let spare = config.whole_or(&NEXT_TOKENS, 0);
     let tied = config.flag_or(&decoder::TIE, false);
     config.settle()?;
@@ -162,15 +175,25 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
 fn choice(config: &Config, experts: &Axis) -> Choice {
     config.word_or(&SCORING, &[("sigmoid", ())], "sigmoid");
     let used = decoder::experts_used(config, experts);
-    let groups = (config.count_or(&GROUPS, 1).len, config.count_or(&GROUPS_USED, 1).len);
+    // A GGUF file that does not say them has none; the class has its own.
+    let hf = config.dialect() == Dialect::Hf;
+    let (all, of, factor) = if hf { (8, 4, 2.5) } else { (1, 1, 1.0) };
+    let groups = (config.count_or(&GROUPS, all).len, config.count_or(&GROUPS_USED, of).len);
+    let size = experts.len.checked_div(groups.0).unwrap_or(0);
     let even = experts.len.checked_rem(groups.0) == Some(0) && groups.1 <= groups.0;
     config.require(
         even,
         &[&GROUPS, &GROUPS_USED, &decoder::EXPERTS],
         "groups of experts must be of one size",
     );
+    let enough = groups.0 == 1 || size >= 2 && used <= groups.1.saturating_mul(size);
+    config.require(
+        enough,
+        &[&GROUPS_USED, &GROUPS, &decoder::EXPERTS_USED],
+        "a group has at least two experts, and those chosen from as many as a token uses",
+    );
     let normalise = config.flag_or(&decoder::NORM_TOPK, true);
-    let scale = config.number_or(&FACTOR, Bound::Positive, 1.0) as f32;
+    let scale = config.number_or(&FACTOR, Bound::Positive, factor) as f32;
     Choice { scoring: Scoring::Sigmoid, groups: Some(groups), scale, ..Choice::likeliest(used, normalise) }
 }
 
@@ -179,8 +202,7 @@ fn scaled(config: &Config, widths: &LatentWidths) -> (Rope, f32) {
     let rope = Rope::of(config, widths.turned.len);
     let said = |key| if config.has(key) { config.number(key, Bound::Finite) } else { 0.0 };
     let weight = 10.0 * said(&LOG_FACTOR) + said(&MSCALE_ALL_V5).max(said(&MSCALE_ALL_V4));
-    let stretched = config.has(&decoder::ROPE_FACTOR) && weight > 0.0;
-    let factor = if stretched { config.number(&decoder::ROPE_FACTOR, Bound::Positive) } else { 1.0 };
+    let factor = rope.stretch.filter(|_| weight > 0.0).unwrap_or(1.0);
     let growth = 0.1 * weight * factor.max(1.0).ln() + 1.0;
     let scale = growth * growth / (widths.key() as f64).sqrt();
     // A GGUF file has both weights of yarn in one number: then cos and sin are left as they are.

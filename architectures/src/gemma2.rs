@@ -2,7 +2,7 @@
 //! every second layer, and a scale of the scores of its own.
 
 use scantling_core::architecture::{Architecture, ArchitecturePlugin, Decoder};
-use scantling_core::block::{Ending, Gated, Parts, SelfAttention};
+use scantling_core::block::{Ending, NormNames, Parts, Sandwich};
 use scantling_core::cache::LayerCache;
 use scantling_core::config::{Config, Key};
 use scantling_core::decoder::{self, HeadDim};
@@ -29,18 +29,12 @@ pub const GEMMA2: ArchitecturePlugin = ArchitecturePlugin {
 inventory::submit! { GEMMA2 }
 
 static ACTIVATION: Key = Key { hf: &["hidden_activation"], gguf: "", symbol: "", meaning: "activation" };
-static SCORE_CAP: Key = Key {
-    hf: &["attn_logit_softcapping"],
-    gguf: "attn_logit_softcapping",
-    symbol: "",
-    meaning: "cap of the scores",
-};
-static LOGIT_CAP: Key = Key {
-    hf: &["final_logit_softcapping"],
-    gguf: "final_logit_softcapping",
-    symbol: "",
-    meaning: "cap of the logits",
-};
+/// Norms behind attention, before the FFN, and behind it.
+const NORMS: NormNames = [
+    "post_attention_layernorm.weight",
+    "pre_feedforward_layernorm.weight",
+    "post_feedforward_layernorm.weight",
+];
 
 struct Gemma2 {
     tensors: TensorTable,
@@ -56,12 +50,7 @@ struct Gemma2 {
 
 struct Layer {
     slides: bool,
-    input_norm: TensorId,
-    attention: SelfAttention,
-    attention_norm: TensorId,
-    ffn_norm: TensorId,
-    ffn: Gated,
-    output_norm: TensorId,
+    block: Sandwich,
 }
 
 impl Architecture for Gemma2 {
@@ -88,15 +77,8 @@ impl Decoder for Gemma2 {
         let rotation = p.rotation(&self.rope, Pairing::Halves, self.heads.key);
         for (i, layer) in self.layers.iter().enumerate() {
             p.layer = Some(i);
-            let y = p.rms_norm("input_norm", &x, layer.input_norm, self.eps);
             let window = self.window.filter(|_| layer.slides);
-            let attention = layer.attention.run(p, &y, Some(&rotation), window, self.eps);
-            let attention = p.rms_norm("attention_norm", &attention, layer.attention_norm, self.eps);
-            p.add("residual", &mut x, &attention);
-            let y = p.rms_norm("ffn_norm", &x, layer.ffn_norm, self.eps);
-            let ffn = layer.ffn.run(p, &y);
-            let ffn = p.rms_norm("output_norm", &ffn, layer.output_norm, self.eps);
-            p.add("output", &mut x, &ffn);
+            layer.block.run(p, &mut x, &rotation, window, self.eps);
         }
         self.ending.run(p, &x, self.eps)
     }
@@ -114,8 +96,8 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
     let per_head = hidden.len.checked_div(widths.heads.heads).unwrap_or(0);
     let assumed = if count == 46 { per_head } else { widths.head_dim.len }; // 46 layers: the 27B
     widths.heads.scale = decoder::score_scale(config, 256.0, assumed);
-    widths.heads.softcap = decoder::cap(config, &SCORE_CAP, 50.0);
-    let cap = decoder::cap(config, &LOGIT_CAP, 30.0);
+    widths.heads.softcap = decoder::cap(config, &decoder::SCORE_CAP, 50.0);
+    let cap = decoder::cap(config, &decoder::LOGIT_CAP, 30.0);
     let window = decoder::window(config, Some(4096));
     let slides =
         decoder::sliding(config, count, |layer| layer % 2 == 0, "a window on every second, from the first");
@@ -130,14 +112,8 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
     let mut layers = Vec::with_capacity(count);
     for (i, slides) in slides.into_iter().enumerate() {
         t.layer(i);
-        let input_norm = t.scale("input_layernorm.weight", "attn_norm.weight", &hidden);
-        let attention = SelfAttention::of(&mut t, &widths, &hidden, parts);
-        let attention_norm =
-            t.scale("post_attention_layernorm.weight", "post_attention_norm.weight", &hidden);
-        let ffn_norm = t.scale("pre_feedforward_layernorm.weight", "ffn_norm.weight", &hidden);
-        let ffn = Gated::of(&mut t, &hidden, &inner, false).with(Activation::GeluTanh);
-        let output_norm = t.scale("post_feedforward_layernorm.weight", "post_ffw_norm.weight", &hidden);
-        layers.push(Layer { slides, input_norm, attention, attention_norm, ffn_norm, ffn, output_norm });
+        let block = Sandwich::of(&mut t, &widths, [&hidden, &inner], parts, NORMS, false);
+        layers.push(Layer { slides, block: block.with(Activation::GeluTanh) });
     }
     let ending = Ending::of(config, &mut t, [&vocab, &hidden], embedding, tied);
     let ending = ending.with(cap.map_or(Finish::Nothing, Finish::Softcap));

@@ -2,7 +2,7 @@
 //! five layers with a window, and rotary base of their own, to one without.
 
 use scantling_core::architecture::{Architecture, ArchitecturePlugin, Decoder};
-use scantling_core::block::{Ending, Gated, Parts, SelfAttention};
+use scantling_core::block::{Ending, NormNames, Parts, Sandwich};
 use scantling_core::cache::LayerCache;
 use scantling_core::config::{Bound, Config, Key};
 use scantling_core::decoder::{self, HeadDim};
@@ -11,7 +11,7 @@ use scantling_core::index::TensorIndex;
 use scantling_core::inventory;
 use scantling_core::matrix::RowsBuf;
 use scantling_core::ops::{Activation, Pairing};
-use scantling_core::pass::{Heads, Pass};
+use scantling_core::pass::{Finish, Heads, Pass};
 use scantling_core::rope::Rope;
 use scantling_core::table::{TensorId, TensorTable};
 
@@ -35,12 +35,25 @@ static LOCAL_BASE: Key = Key {
     symbol: "",
     meaning: "rotary base of layers with a window",
 };
+static LOCAL_TYPE: Key = Key {
+    hf: &["rope_parameters.sliding_attention.rope_type", "rope_parameters.sliding_attention.type"],
+    gguf: "",
+    symbol: "",
+    meaning: "rotary scaling of layers with a window",
+};
 static PATTERN: Key = Key {
     hf: &["sliding_window_pattern"],
     gguf: "",
     symbol: "",
     meaning: "period of the layers without a window",
 };
+
+/// Norms behind attention, before the FFN, and behind it.
+const NORMS: NormNames = [
+    "post_attention_layernorm.weight",
+    "pre_feedforward_layernorm.weight",
+    "post_feedforward_layernorm.weight",
+];
 
 struct Gemma3 {
     tensors: TensorTable,
@@ -58,12 +71,7 @@ struct Gemma3 {
 
 struct Layer {
     slides: bool,
-    input_norm: TensorId,
-    attention: SelfAttention,
-    attention_norm: TensorId,
-    ffn_norm: TensorId,
-    ffn: Gated,
-    output_norm: TensorId,
+    block: Sandwich,
 }
 
 impl Architecture for Gemma3 {
@@ -91,15 +99,8 @@ impl Decoder for Gemma3 {
         let nearby = p.rotation(&self.local, Pairing::Halves, self.heads.key);
         for (i, layer) in self.layers.iter().enumerate() {
             p.layer = Some(i);
-            let y = p.rms_norm("input_norm", &x, layer.input_norm, self.eps);
             let (rotation, window) = if layer.slides { (&nearby, self.window) } else { (&everywhere, None) };
-            let attention = layer.attention.run(p, &y, Some(rotation), window, self.eps);
-            let attention = p.rms_norm("attention_norm", &attention, layer.attention_norm, self.eps);
-            p.add("residual", &mut x, &attention);
-            let y = p.rms_norm("ffn_norm", &x, layer.ffn_norm, self.eps);
-            let ffn = layer.ffn.run(p, &y);
-            let ffn = p.rms_norm("output_norm", &ffn, layer.output_norm, self.eps);
-            p.add("output", &mut x, &ffn);
+            layer.block.run(p, &mut x, rotation, window, self.eps);
         }
         self.ending.run(p, &x, self.eps)
     }
@@ -118,6 +119,13 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
     let per_head = hidden.len.checked_div(widths.heads.heads).unwrap_or(0);
     let assumed = if count == 62 { per_head } else { widths.head_dim.len }; // 62 layers: the 27B
     widths.heads.scale = decoder::score_scale(config, 256.0, assumed);
+    let cap = |key| config.has(key).then(|| config.number(key, Bound::Positive) as f32);
+    widths.heads.softcap = cap(&decoder::SCORE_CAP);
+    let logit_cap = cap(&decoder::LOGIT_CAP);
+    decoder::refuse(config, &decoder::BOTH_WAYS, "the pass looks back only");
+    if config.has(&LOCAL_TYPE) {
+        config.word_or(&LOCAL_TYPE, &[("default", ())], "default");
+    }
     let window = decoder::window(config, Some(4096));
     let slides = slides(config, count);
     let bias = decoder::bias(config, &decoder::ATTENTION_BIAS, tensors, "blk.0.attn_q.bias");
@@ -132,16 +140,11 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
     let mut layers = Vec::with_capacity(count);
     for (i, slides) in slides.into_iter().enumerate() {
         t.layer(i);
-        let input_norm = t.scale("input_layernorm.weight", "attn_norm.weight", &hidden);
-        let attention = SelfAttention::of(&mut t, &widths, &hidden, parts);
-        let attention_norm =
-            t.scale("post_attention_layernorm.weight", "post_attention_norm.weight", &hidden);
-        let ffn_norm = t.scale("pre_feedforward_layernorm.weight", "ffn_norm.weight", &hidden);
-        let ffn = Gated::of(&mut t, &hidden, &inner, false).with(Activation::GeluTanh);
-        let output_norm = t.scale("post_feedforward_layernorm.weight", "post_ffw_norm.weight", &hidden);
-        layers.push(Layer { slides, input_norm, attention, attention_norm, ffn_norm, ffn, output_norm });
+        let block = Sandwich::of(&mut t, &widths, [&hidden, &inner], parts, NORMS, false);
+        layers.push(Layer { slides, block: block.with(Activation::GeluTanh) });
     }
     let ending = Ending::of(config, &mut t, [&vocab, &hidden], embedding, tied);
+    let ending = ending.with(logit_cap.map_or(Finish::Nothing, Finish::Softcap));
     let (heads, embedding_factor) = (widths.heads, (hidden.len as f32).sqrt());
     let tensors = t;
     Ok(Box::new(Gemma3 {

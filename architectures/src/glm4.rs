@@ -2,7 +2,7 @@
 //! each head, in both formats.
 
 use scantling_core::architecture::{Architecture, ArchitecturePlugin, Decoder};
-use scantling_core::block::{Ending, Gated, Parts, SelfAttention};
+use scantling_core::block::{Ending, NormNames, Parts, Sandwich};
 use scantling_core::cache::LayerCache;
 use scantling_core::config::Config;
 use scantling_core::decoder::{self, HeadDim};
@@ -28,23 +28,18 @@ pub const GLM4: ArchitecturePlugin = ArchitecturePlugin {
 
 inventory::submit! { GLM4 }
 
+/// Norms behind attention, before the FFN, and behind it.
+const NORMS: NormNames =
+    ["post_self_attn_layernorm.weight", "post_attention_layernorm.weight", "post_mlp_layernorm.weight"];
+
 struct Glm4 {
     tensors: TensorTable,
     heads: Heads,
     rope: Rope,
     eps: f32,
     embedding: TensorId,
-    layers: Vec<Layer>,
+    layers: Vec<Sandwich>,
     ending: Ending,
-}
-
-struct Layer {
-    input_norm: TensorId,
-    attention: SelfAttention,
-    attention_norm: TensorId,
-    ffn_norm: TensorId,
-    ffn: Gated,
-    output_norm: TensorId,
 }
 
 impl Architecture for Glm4 {
@@ -71,14 +66,7 @@ impl Decoder for Glm4 {
         let rotation = p.rotation(&self.rope, Pairing::Neighbours, self.heads.key);
         for (i, layer) in self.layers.iter().enumerate() {
             p.layer = Some(i);
-            let y = p.rms_norm("input_norm", &x, layer.input_norm, self.eps);
-            let attention = layer.attention.run(p, &y, Some(&rotation), None, self.eps);
-            let attention = p.rms_norm("attention_norm", &attention, layer.attention_norm, self.eps);
-            p.add("residual", &mut x, &attention);
-            let y = p.rms_norm("ffn_norm", &x, layer.ffn_norm, self.eps);
-            let ffn = layer.ffn.run(p, &y);
-            let ffn = p.rms_norm("output_norm", &ffn, layer.output_norm, self.eps);
-            p.add("output", &mut x, &ffn);
+            layer.run(p, &mut x, &rotation, None, self.eps);
         }
         self.ending.run(p, &x, self.eps)
     }
@@ -102,14 +90,7 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
     let mut layers = Vec::with_capacity(count);
     for i in 0..count {
         t.layer(i);
-        let input_norm = t.scale("input_layernorm.weight", "attn_norm.weight", &hidden);
-        let attention = SelfAttention::of(&mut t, &widths, &hidden, parts);
-        let attention_norm =
-            t.scale("post_self_attn_layernorm.weight", "post_attention_norm.weight", &hidden);
-        let ffn_norm = t.scale("post_attention_layernorm.weight", "ffn_norm.weight", &hidden);
-        let ffn = Gated::fused(&mut t, &hidden, &inner);
-        let output_norm = t.scale("post_mlp_layernorm.weight", "post_ffw_norm.weight", &hidden);
-        layers.push(Layer { input_norm, attention, attention_norm, ffn_norm, ffn, output_norm });
+        layers.push(Sandwich::of(&mut t, &widths, [&hidden, &inner], parts, NORMS, true));
     }
     let ending = Ending::of(config, &mut t, [&vocab, &hidden], embedding, tied);
     let heads = widths.heads;

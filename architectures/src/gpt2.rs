@@ -49,6 +49,7 @@ keys! {
     INNER: "n_inner" | "feed_forward_length", "I" "FFN inner width";
     EPS: "layer_norm_epsilon" | "attention.layer_norm_epsilon", "" "epsilon of the norms";
     ACTIVATION: "activation_function" | "", "" "activation";
+    CROSS: "add_cross_attention" | "", "" "attention to another model's output";
     SCALED: "scale_attn_weights" | "", "" "scores are divided by the root of the head's width";
     SCALED_BY_LAYER: "scale_attn_by_inverse_layer_idx" | "", "" "scores are divided by the layer's number too";
 }
@@ -133,6 +134,7 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
     let scaled = config.flag_or(&SCALED, true);
     let by_layer = config.flag_or(&SCALED_BY_LAYER, false);
     let tied = config.flag_or(&decoder::TIE, true);
+    decoder::refuse(config, &CROSS, "attention to another model's output is not known");
     let divides = hidden.len.checked_rem(n.len) == Some(0);
     config.require(divides, &[&WIDTH, &HEADS], "the heads must divide the hidden width");
     config.settle()?;

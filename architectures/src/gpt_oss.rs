@@ -103,7 +103,15 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
         Dialect::Gguf => config.count(&decoder::EXPERT_SIZE),
     };
     let eps = decoder::common_with(config, 1e-5);
-    let rope = Rope::with_base(config, widths.head_dim.len, 150_000.0);
+    let mut rope = Rope::with_base(config, widths.head_dim.len, 150_000.0);
+    if config.dialect() == Dialect::Hf && !config.has(&decoder::ROPE_TYPE) {
+        let why = "its config does not say how the rotation is scaled, for which its class has numbers of its own";
+        rope.unsupported = Some(why);
+    }
+    let bias = match config.stored() {
+        Dialect::Hf => config.flag_or(&decoder::ATTENTION_BIAS, true),
+        Dialect::Gguf => tensors.get("blk.0.attn_q.bias").is_some(),
+    };
     let window = decoder::window(config, Some(128));
     let slides =
         decoder::sliding(config, count, |layer| layer % 2 == 0, "a window on every second, from the first");
@@ -116,7 +124,7 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
 
     let mut t = TensorTable::new("model.layers", "blk");
     let embedding = t.embedding("model.embed_tokens.weight", "token_embd.weight", [&vocab, &hidden]);
-    let parts = Parts { bias: true, output_bias: true, ..Parts::default() };
+    let parts = Parts { bias, output_bias: bias, ..Parts::default() };
     let choice = Choice { scoring: Scoring::SoftmaxOfChosen, ..Choice::likeliest(used, false) };
     let activation = Activation::Clamped { alpha, limit };
     let (wide, narrow) = ([&experts, &inner, &hidden], [&experts, &hidden, &inner]);

@@ -4,7 +4,7 @@
 
 use scantling_core::architecture::{Architecture, ArchitecturePlugin, Decoder};
 use scantling_core::axis::Axis;
-use scantling_core::block::{self, Ending, Parts, SelfAttention, SwiGlu};
+use scantling_core::block::{self, Ending, Parts, PreNorm};
 use scantling_core::cache::LayerCache;
 use scantling_core::config::Config;
 use scantling_core::decoder::{self, HeadDim};
@@ -26,7 +26,7 @@ pub const LLAMA: ArchitecturePlugin = ArchitecturePlugin {
     model_types: &["llama"],
     classes: &["LlamaForCausalLM", "LlamaModel"],
     gguf: &["llama"],
-    when: Some(|config| !config.has(&decoder::EXPERTS)),
+    when: Some(|config| !decoder::has_experts(config)),
     build,
 };
 
@@ -40,14 +40,8 @@ struct Llama {
     frequencies: Option<TensorId>,
     eps: f32,
     embedding: TensorId,
-    layers: Vec<Layer>,
+    layers: Vec<PreNorm>,
     ending: Ending,
-}
-
-struct Layer {
-    input_norm: TensorId,
-    attention: SelfAttention,
-    ffn: SwiGlu,
 }
 
 impl Architecture for Llama {
@@ -79,14 +73,11 @@ impl Decoder for Llama {
             Some(factors) => &self.rope.divided_by_each(factors),
             None => &self.rope,
         };
-        let pairing = self.layers.first().map_or(Pairing::Halves, |l| l.attention.pairing(p));
+        let pairing = self.layers.first().map_or(Pairing::Halves, |l| l.pairing(p));
         let rotation = p.rotation(rope, pairing, self.heads.key);
         for (i, layer) in self.layers.iter().enumerate() {
             p.layer = Some(i);
-            let y = p.rms_norm("input_norm", &x, layer.input_norm, self.eps);
-            let attention = layer.attention.run(p, &y, Some(&rotation), None, self.eps);
-            p.add("residual", &mut x, &attention);
-            layer.ffn.run(p, &mut x, self.eps);
+            layer.run(p, &mut x, Some(&rotation), None, self.eps);
         }
         self.ending.run(p, &x, self.eps)
     }
@@ -115,10 +106,7 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
     let mut layers = Vec::with_capacity(count);
     for i in 0..count {
         t.layer(i);
-        let input_norm = t.scale("input_layernorm.weight", "attn_norm.weight", &hidden);
-        let attention = SelfAttention::of(&mut t, &widths, &hidden, parts);
-        let ffn = SwiGlu::of(&mut t, &hidden, &inner, ffn_bias);
-        layers.push(Layer { input_norm, attention, ffn });
+        layers.push(PreNorm::of(&mut t, &widths, [&hidden, &inner], parts, ffn_bias));
     }
     t.ignore("self_attn.rotary_emb.inv_freq");
     let ending = Ending::of(config, &mut t, [&vocab, &hidden], embedding, tied);

@@ -2,7 +2,7 @@
 //! llama and has no place for the window; told the config of the model, it is a Mistral.
 
 use scantling_core::architecture::{Architecture, ArchitecturePlugin, Decoder};
-use scantling_core::block::{self, Ending, Parts, SelfAttention, SwiGlu};
+use scantling_core::block::{self, Ending, Parts, PreNorm};
 use scantling_core::cache::LayerCache;
 use scantling_core::config::Config;
 use scantling_core::decoder::{self, HeadDim};
@@ -33,17 +33,12 @@ struct Mistral {
     tensors: TensorTable,
     heads: Heads,
     rope: Rope,
-    window: Option<usize>,
+    /// The window of each layer.
+    windows: Vec<Option<usize>>,
     eps: f32,
     embedding: TensorId,
-    layers: Vec<Layer>,
+    layers: Vec<PreNorm>,
     ending: Ending,
-}
-
-struct Layer {
-    input_norm: TensorId,
-    attention: SelfAttention,
-    ffn: SwiGlu,
 }
 
 impl Architecture for Mistral {
@@ -71,14 +66,11 @@ impl Decoder for Mistral {
 
     fn forward(&self, p: &mut Pass<'_>) -> RowsBuf {
         let mut x = p.embed(self.embedding);
-        let pairing = self.layers.first().map_or(Pairing::Halves, |l| l.attention.pairing(p));
+        let pairing = self.layers.first().map_or(Pairing::Halves, |l| l.pairing(p));
         let rotation = p.rotation(&self.rope, pairing, self.heads.key);
-        for (i, layer) in self.layers.iter().enumerate() {
+        for (i, (layer, window)) in self.layers.iter().zip(&self.windows).enumerate() {
             p.layer = Some(i);
-            let y = p.rms_norm("input_norm", &x, layer.input_norm, self.eps);
-            let attention = layer.attention.run(p, &y, Some(&rotation), self.window, self.eps);
-            p.add("residual", &mut x, &attention);
-            layer.ffn.run(p, &mut x, self.eps);
+            layer.run(p, &mut x, Some(&rotation), *window, self.eps);
         }
         self.ending.run(p, &x, self.eps)
     }
@@ -93,6 +85,12 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
     let eps = decoder::common(config);
     let rope = Rope::of(config, widths.head_dim.len);
     let window = decoder::window(config, Some(4096));
+    let kinds = [("full_attention", false), ("sliding_attention", true)];
+    let slides = match config.dialect() {
+        Dialect::Hf => config.words_by_layer(&decoder::LAYER_TYPES, count, &decoder::LAYERS, &kinds),
+        Dialect::Gguf => None,
+    };
+    let slides = slides.unwrap_or_else(|| vec![true; count]);
     let tied = config.flag_or(&decoder::TIE, false);
     config.settle()?;
 
@@ -102,13 +100,11 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
     let mut layers = Vec::with_capacity(count);
     for i in 0..count {
         t.layer(i);
-        let input_norm = t.scale("input_layernorm.weight", "attn_norm.weight", &hidden);
-        let attention = SelfAttention::of(&mut t, &widths, &hidden, parts);
-        let ffn = SwiGlu::of(&mut t, &hidden, &inner, false);
-        layers.push(Layer { input_norm, attention, ffn });
+        layers.push(PreNorm::of(&mut t, &widths, [&hidden, &inner], parts, false));
     }
     t.ignore("self_attn.rotary_emb.inv_freq");
     let ending = Ending::of(config, &mut t, [&vocab, &hidden], embedding, tied);
     let heads = widths.heads;
-    Ok(Box::new(Mistral { tensors: t, heads, rope, window, eps, embedding, layers, ending }))
+    let windows = slides.into_iter().map(|slides| window.filter(|_| slides)).collect();
+    Ok(Box::new(Mistral { tensors: t, heads, rope, windows, eps, embedding, layers, ending }))
 }

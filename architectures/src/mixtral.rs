@@ -23,7 +23,7 @@ pub const MIXTRAL: ArchitecturePlugin = ArchitecturePlugin {
     model_types: &["mixtral"],
     classes: &["MixtralForCausalLM", "MixtralModel"],
     gguf: &["llama"],
-    when: Some(|config| config.dialect() == Dialect::Hf || config.has(&decoder::EXPERTS)),
+    when: Some(|config| config.dialect() == Dialect::Hf || decoder::has_experts(config)),
     build,
 };
 

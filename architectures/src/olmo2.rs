@@ -1,7 +1,7 @@
 //! OLMo 2: norms behind attention and FFN instead of before them, and RMS norms over the whole projections to q and k.
 
 use scantling_core::architecture::{Architecture, ArchitecturePlugin, Decoder};
-use scantling_core::block::{Ending, Gated, Parts, SelfAttention};
+use scantling_core::block::{Ending, Parts, PostNorm};
 use scantling_core::cache::LayerCache;
 use scantling_core::config::Config;
 use scantling_core::decoder::{self, HeadDim};
@@ -33,15 +33,8 @@ struct Olmo2 {
     rope: Rope,
     eps: f32,
     embedding: TensorId,
-    layers: Vec<Layer>,
+    layers: Vec<PostNorm>,
     ending: Ending,
-}
-
-struct Layer {
-    attention: SelfAttention,
-    attention_norm: TensorId,
-    ffn: Gated,
-    output_norm: TensorId,
 }
 
 impl Architecture for Olmo2 {
@@ -68,12 +61,7 @@ impl Decoder for Olmo2 {
         let rotation = p.rotation(&self.rope, Pairing::Halves, self.heads.key);
         for (i, layer) in self.layers.iter().enumerate() {
             p.layer = Some(i);
-            let attention = layer.attention.run(p, &x, Some(&rotation), None, self.eps);
-            let attention = p.rms_norm("attention_norm", &attention, layer.attention_norm, self.eps);
-            p.add("residual", &mut x, &attention);
-            let ffn = layer.ffn.run(p, &x);
-            let ffn = p.rms_norm("output_norm", &ffn, layer.output_norm, self.eps);
-            p.add("output", &mut x, &ffn);
+            layer.run(p, &mut x, &rotation, None, self.eps);
         }
         self.ending.run(p, &x, self.eps)
     }
@@ -98,12 +86,7 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
     let mut layers = Vec::with_capacity(count);
     for i in 0..count {
         t.layer(i);
-        let attention = SelfAttention::of(&mut t, &widths, &hidden, parts);
-        let attention_norm =
-            t.scale("post_attention_layernorm.weight", "post_attention_norm.weight", &hidden);
-        let ffn = Gated::of(&mut t, &hidden, &inner, false);
-        let output_norm = t.scale("post_feedforward_layernorm.weight", "post_ffw_norm.weight", &hidden);
-        layers.push(Layer { attention, attention_norm, ffn, output_norm });
+        layers.push(PostNorm::of(&mut t, &widths, [&hidden, &inner], parts));
     }
     let ending = Ending::of(config, &mut t, [&vocab, &hidden], embedding, tied);
     let heads = widths.heads;

@@ -2,7 +2,7 @@
 //! window on all layers but every fourth. Those fourth layers see everything, and rotary scaling is for them alone.
 
 use scantling_core::architecture::{Architecture, ArchitecturePlugin, Decoder};
-use scantling_core::block::{Ending, Gated, Parts, SelfAttention};
+use scantling_core::block::{Ending, Parts, PostNorm};
 use scantling_core::cache::LayerCache;
 use scantling_core::config::{Bound, Config, Key};
 use scantling_core::decoder::{self, HeadDim};
@@ -64,17 +64,12 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
 
     let mut t = TensorTable::new("model.layers", "blk");
     let embedding = t.embedding("model.embed_tokens.weight", "token_embd.weight", [&vocab, &hidden]);
-    let parts =
-        Parts { bias, output_bias: bias, norms: Some([&widths.q, &widths.kv]), ..Parts::default() };
+    let parts = Parts { bias, output_bias: bias, norms: Some([&widths.q, &widths.kv]), ..Parts::default() };
     let mut layers = Vec::with_capacity(count);
     for (i, sliding) in sliding.into_iter().enumerate() {
         t.layer(i);
-        let attention = SelfAttention::of(&mut t, &widths, &hidden, parts);
-        let attention_norm =
-            t.scale("post_attention_layernorm.weight", "post_attention_norm.weight", &hidden);
-        let ffn = Gated::of(&mut t, &hidden, &inner, false);
-        let output_norm = t.scale("post_feedforward_layernorm.weight", "post_ffw_norm.weight", &hidden);
-        layers.push(Layer { sliding, attention, attention_norm, ffn, output_norm });
+        let block = PostNorm::of(&mut t, &widths, [&hidden, &inner], parts);
+        layers.push(Layer { sliding, block });
     }
     let ending = Ending::of(config, &mut t, [&vocab, &hidden], embedding, tied);
     let window_rope = Rope::plain(window_theta, widths.head_dim.len);
@@ -96,10 +91,7 @@ struct Olmo3 {
 
 struct Layer {
     sliding: bool,
-    attention: SelfAttention,
-    attention_norm: TensorId,
-    ffn: Gated,
-    output_norm: TensorId,
+    block: PostNorm,
 }
 
 impl Architecture for Olmo3 {
@@ -128,12 +120,7 @@ impl Decoder for Olmo3 {
         for (i, layer) in self.layers.iter().enumerate() {
             p.layer = Some(i);
             let (rotation, window) = if layer.sliding { (&within, self.window) } else { (&full, None) };
-            let y = layer.attention.run(p, &x, Some(rotation), window, self.eps);
-            let y = p.rms_norm("attention_norm", &y, layer.attention_norm, self.eps);
-            p.add("residual", &mut x, &y);
-            let y = layer.ffn.run(p, &x);
-            let y = p.rms_norm("output_norm", &y, layer.output_norm, self.eps);
-            p.add("output", &mut x, &y);
+            layer.block.run(p, &mut x, rotation, window, self.eps);
         }
         self.ending.run(p, &x, self.eps)
     }

@@ -96,7 +96,7 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
 
     let mut t = TensorTable::new("model.layers", "blk");
     let embedding = t.embedding("model.embed_tokens.weight", "token_embd.weight", [&vocab, &hidden]);
-    let rope = plan.declare(&mut t, turned);
+    let rope = plan.declare(&mut t, turned, tensors);
     let parts = Parts { fused: true, ..Parts::default() };
     let mut layers = Vec::with_capacity(count);
     for i in 0..count {

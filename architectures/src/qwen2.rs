@@ -1,7 +1,7 @@
 //! Qwen2 and Qwen2.5: pre-norm decoder with grouped-query attention, biases on q, k and v, and SwiGLU.
 
 use scantling_core::architecture::{Architecture, ArchitecturePlugin, Decoder};
-use scantling_core::block::{Ending, Parts, SelfAttention, SwiGlu};
+use scantling_core::block::{Ending, Parts, PreNorm};
 use scantling_core::cache::LayerCache;
 use scantling_core::config::Config;
 use scantling_core::decoder::{self, HeadDim};
@@ -39,9 +39,7 @@ struct Qwen2 {
 
 struct Layer {
     window: Option<usize>,
-    input_norm: TensorId,
-    attention: SelfAttention,
-    ffn: SwiGlu,
+    block: PreNorm,
 }
 
 impl Architecture for Qwen2 {
@@ -68,10 +66,7 @@ impl Decoder for Qwen2 {
         let rotation = p.rotation(&self.rope, Pairing::Halves, self.heads.key);
         for (i, layer) in self.layers.iter().enumerate() {
             p.layer = Some(i);
-            let y = p.rms_norm("input_norm", &x, layer.input_norm, self.eps);
-            let attention = layer.attention.run(p, &y, Some(&rotation), layer.window, self.eps);
-            p.add("residual", &mut x, &attention);
-            layer.ffn.run(p, &mut x, self.eps);
+            layer.block.run(p, &mut x, Some(&rotation), layer.window, self.eps);
         }
         self.ending.run(p, &x, self.eps)
     }
@@ -95,10 +90,8 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
     let mut layers = Vec::with_capacity(windows.len());
     for (i, window) in windows.into_iter().enumerate() {
         t.layer(i);
-        let input_norm = t.scale("input_layernorm.weight", "attn_norm.weight", &hidden);
-        let attention = SelfAttention::of(&mut t, &widths, &hidden, parts);
-        let ffn = SwiGlu::of(&mut t, &hidden, &inner, false);
-        layers.push(Layer { window, input_norm, attention, ffn });
+        let block = PreNorm::of(&mut t, &widths, [&hidden, &inner], parts, false);
+        layers.push(Layer { window, block });
     }
     t.ignore("self_attn.rotary_emb.inv_freq");
     let ending = Ending::of(config, &mut t, [&vocab, &hidden], embedding, tied);

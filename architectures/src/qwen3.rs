@@ -2,7 +2,7 @@
 //! rotation, an explicit head width and SwiGLU.
 
 use scantling_core::architecture::{Architecture, ArchitecturePlugin, Decoder};
-use scantling_core::block::{Ending, Parts, SelfAttention, SwiGlu};
+use scantling_core::block::{Ending, Parts, PreNorm};
 use scantling_core::cache::LayerCache;
 use scantling_core::config::Config;
 use scantling_core::decoder::{self, HeadDim};
@@ -40,9 +40,7 @@ struct Qwen3 {
 
 struct Layer {
     window: Option<usize>,
-    input_norm: TensorId,
-    attention: SelfAttention,
-    ffn: SwiGlu,
+    block: PreNorm,
 }
 
 impl Architecture for Qwen3 {
@@ -69,10 +67,7 @@ impl Decoder for Qwen3 {
         let rotation = p.rotation(&self.rope, Pairing::Halves, self.heads.key);
         for (i, layer) in self.layers.iter().enumerate() {
             p.layer = Some(i);
-            let y = p.rms_norm("input_norm", &x, layer.input_norm, self.eps);
-            let attention = layer.attention.run(p, &y, Some(&rotation), layer.window, self.eps);
-            p.add("residual", &mut x, &attention);
-            layer.ffn.run(p, &mut x, self.eps);
+            layer.block.run(p, &mut x, Some(&rotation), layer.window, self.eps);
         }
         self.ending.run(p, &x, self.eps)
     }
@@ -98,10 +93,8 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
     let mut layers = Vec::with_capacity(windows.len());
     for (i, window) in windows.into_iter().enumerate() {
         t.layer(i);
-        let input_norm = t.scale("input_layernorm.weight", "attn_norm.weight", &hidden);
-        let attention = SelfAttention::of(&mut t, &widths, &hidden, parts);
-        let ffn = SwiGlu::of(&mut t, &hidden, &inner, false);
-        layers.push(Layer { window, input_norm, attention, ffn });
+        let block = PreNorm::of(&mut t, &widths, [&hidden, &inner], parts, false);
+        layers.push(Layer { window, block });
     }
     let ending = Ending::of(config, &mut t, [&vocab, &hidden], embedding, tied);
     let heads = widths.heads;

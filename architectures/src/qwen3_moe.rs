@@ -110,7 +110,8 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
     let used = decoder::experts_used(config, &experts);
     let width = config.count(&decoder::EXPERT_SIZE);
     let normalise = config.flag_or_assumed(&decoder::NORM_TOPK, false, true);
-    let windows = decoder::late_windows(config, count);
+    let slides = config.flag_or_assumed(&decoder::USE_SLIDING_WINDOW, false, false);
+    let window = if slides { decoder::window(config, Some(4096)) } else { None };
     let tied = config.flag_or(&decoder::TIE, false);
     config.settle()?;
 
@@ -120,7 +121,7 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
     let parts = Parts { bias, output_bias: bias, norms, ..Parts::default() };
     let choice = Choice::likeliest(used, normalise);
     let mut layers = Vec::with_capacity(count);
-    for (i, (sparse, window)) in sparse.into_iter().zip(windows).enumerate() {
+    for (i, sparse) in sparse.into_iter().enumerate() {
         t.layer(i);
         let input_norm = t.scale("input_layernorm.weight", "attn_norm.weight", &hidden);
         let attention = SelfAttention::of(&mut t, &widths, &hidden, parts);

@@ -1,7 +1,7 @@
 //! SmolLM3: Llama's tensors, with no rotation at all on some layers.
 
 use scantling_core::architecture::{Architecture, ArchitecturePlugin, Decoder};
-use scantling_core::block::{self, Ending, Parts, SelfAttention, SwiGlu};
+use scantling_core::block::{self, Ending, Parts, PreNorm};
 use scantling_core::cache::LayerCache;
 use scantling_core::config::{Config, Key};
 use scantling_core::decoder::{self, HeadDim};
@@ -51,9 +51,7 @@ struct SmolLm3 {
 struct Layer {
     turned: bool,
     window: Option<usize>,
-    input_norm: TensorId,
-    attention: SelfAttention,
-    ffn: SwiGlu,
+    block: PreNorm,
 }
 
 impl Architecture for SmolLm3 {
@@ -81,15 +79,12 @@ impl Decoder for SmolLm3 {
 
     fn forward(&self, p: &mut Pass<'_>) -> RowsBuf {
         let mut x = p.embed(self.embedding);
-        let pairing = self.layers.first().map_or(Pairing::Halves, |l| l.attention.pairing(p));
+        let pairing = self.layers.first().map_or(Pairing::Halves, |l| l.block.pairing(p));
         let rotation = p.rotation(&self.rope, pairing, self.heads.key);
         for (i, layer) in self.layers.iter().enumerate() {
             p.layer = Some(i);
-            let y = p.rms_norm("input_norm", &x, layer.input_norm, self.eps);
             let rotation = layer.turned.then_some(&rotation);
-            let attention = layer.attention.run(p, &y, rotation, layer.window, self.eps);
-            p.add("residual", &mut x, &attention);
-            layer.ffn.run(p, &mut x, self.eps);
+            layer.block.run(p, &mut x, rotation, layer.window, self.eps);
         }
         self.ending.run(p, &x, self.eps)
     }
@@ -106,8 +101,14 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
     let bias = decoder::bias(config, &decoder::ATTENTION_BIAS, tensors, "blk.0.attn_q.bias");
     let ffn_bias = decoder::bias(config, &decoder::MLP_BIAS, tensors, "blk.0.ffn_gate.bias");
     let tied = config.flag_or(&decoder::TIE, true);
-    let windows = decoder::late_windows(config, count);
+    let mut windows = decoder::late_windows(config, count);
     let turned = turned(config, count);
+    if !config.has(&decoder::LAYER_TYPES) && config.dialect() == Dialect::Hf {
+        // The class gives a window to the layers that do not turn.
+        let on = config.flag_or(&decoder::USE_SLIDING_WINDOW, false);
+        let window = if on { decoder::window(config, None) } else { None };
+        windows = turned.iter().map(|turned| window.filter(|_| !turned)).collect();
+    }
     config.settle()?;
 
     let mut t = TensorTable::new("model.layers", "blk");
@@ -116,10 +117,8 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
     let mut layers = Vec::with_capacity(count);
     for (i, (turned, window)) in turned.into_iter().zip(windows).enumerate() {
         t.layer(i);
-        let input_norm = t.scale("input_layernorm.weight", "attn_norm.weight", &hidden);
-        let attention = SelfAttention::of(&mut t, &widths, &hidden, parts);
-        let ffn = SwiGlu::of(&mut t, &hidden, &inner, ffn_bias);
-        layers.push(Layer { turned, window, input_norm, attention, ffn });
+        let block = PreNorm::of(&mut t, &widths, [&hidden, &inner], parts, ffn_bias);
+        layers.push(Layer { turned, window, block });
     }
     let ending = Ending::of(config, &mut t, [&vocab, &hidden], embedding, tied);
     let heads = widths.heads;

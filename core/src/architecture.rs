@@ -10,6 +10,9 @@ use crate::source::{Dialect, WeightSource};
 use crate::table::{TensorId, TensorTable};
 use crate::wrapped;
 
+/// What a family without a forward pass says.
+pub(crate) const CHECKED_ONLY: &str = "this family is checked only";
+
 /// A family with its numbers filled in.
 pub trait Architecture: Send + Sync {
     /// Every tensor it must have.
@@ -18,7 +21,7 @@ pub trait Architecture: Send + Sync {
     /// How it computes, or why it does not: the whole family is only checked, or this model asks for something that
     /// its forward pass does not know.
     fn decoder(&self) -> Result<&dyn Decoder, String> {
-        Err("this family is checked only".to_owned())
+        Err(CHECKED_ONLY.to_owned())
     }
 }
 

@@ -66,12 +66,18 @@ keys! {
     EXPERT_SIZE: ["moe_intermediate_size"] | "expert_feed_forward_length", "Ie" "inner width of an expert";
     /// Whether the weights of the chosen experts are divided by their sum.
     NORM_TOPK: ["norm_topk_prob"] | "expert_weights_norm", "" "weights of the chosen experts sum to 1";
+    /// Bound of the scores.
+    SCORE_CAP: ["attn_logit_softcapping"] | "attn_logit_softcapping", "" "cap of the scores";
+    /// Bound of the logits.
+    LOGIT_CAP: ["final_logit_softcapping"] | "final_logit_softcapping", "" "cap of the logits";
+    /// Whether tokens see those that follow them.
+    BOTH_WAYS: ["use_bidirectional_attention"] | "", "" "attention to both sides";
     /// What scores are multiplied by is 1/√this.
     QUERY_SCALAR: ["query_pre_attn_scalar"] | "", "" "scores are divided by its root";
     /// Base of the rotary frequencies.
     ROPE_THETA: ["rope_parameters.rope_theta", "rope_parameters.full_attention.rope_theta", "rope_theta"] | "rope.freq_base", "" "rotary base";
     /// Kind of rope scaling.
-    ROPE_TYPE: ["rope_parameters.rope_type", "rope_parameters.full_attention.rope_type", "rope_scaling.rope_type", "rope_scaling.type"] | "rope.scaling.type", "" "rotary scaling";
+    ROPE_TYPE: ["rope_parameters.rope_type", "rope_parameters.full_attention.rope_type", "rope_parameters.type", "rope_parameters.full_attention.type", "rope_scaling.rope_type", "rope_scaling.type"] | "rope.scaling.type", "" "rotary scaling";
     /// How far the context is stretched.
     ROPE_FACTOR: ["rope_parameters.factor", "rope_parameters.full_attention.factor", "rope_scaling.factor"] | "rope.scaling.factor", "" "rotary scaling factor";
     /// Length the model was first trained at.
@@ -266,8 +272,8 @@ pub fn window(config: &Config, unsaid: Option<usize>) -> Option<usize> {
         return Some(config.whole_or(&SLIDING_WINDOW, 0)).filter(|&n| n > 0); // 0 is written for none.
     }
     match unsaid {
-        Some(unsaid) => Some(config.whole_or(&SLIDING_WINDOW, unsaid)),
-        None => config.limit(&SLIDING_WINDOW),
+        Some(unsaid) if !config.has(&SLIDING_WINDOW) => Some(config.whole_or(&SLIDING_WINDOW, unsaid)),
+        _ => config.limit(&SLIDING_WINDOW),
     }
 }
 
@@ -329,6 +335,18 @@ pub fn experts_used(config: &Config, experts: &Axis) -> usize {
         "a token cannot use more experts than there are",
     );
     used.min(experts.len)
+}
+
+/// Whether a config says that there are experts. A number of 0 says that there are none.
+pub fn has_experts(config: &Config) -> bool {
+    config.peek(&EXPERTS).is_some_and(|experts| experts > 0)
+}
+
+/// Refuses a switch that a family has no computation for, if it is on.
+pub fn refuse(config: &Config, key: &'static Key, why: &str) {
+    if config.has(key) && config.flag_or(key, false) {
+        config.unsupported(key, why, "nothing here computes with it");
+    }
 }
 
 /// Factor on the scores of families that say what its inverse square is; `unsaid` is that of the class, `assumed` what
@@ -446,6 +464,10 @@ mod tests {
         for (said, named) in [
             ("\"rope_parameters\": {\"rope_type\": \"linear\"}", "rope_parameters.factor is missing"),
             ("\"rope_scaling\": {\"type\": \"linear\"}", "rope_scaling.factor is missing"),
+            (
+                "\"rope_parameters\": {\"full_attention\": {\"rope_type\": \"linear\"}}",
+                "rope_parameters.full_attention.factor is missing",
+            ),
             ("\"hidden_size\": 1", "rope_scaling.factor is missing"),
         ] {
             let config = config(&format!("{{{said}}}"));

@@ -285,6 +285,11 @@ impl TensorTable {
         id
     }
 
+    /// The same, where the model cannot be computed without them.
+    pub fn gguf_only(&mut self, gguf: &'static str, len: &Axis) -> TensorId {
+        self.add("", gguf, &[len], Use::Helper)
+    }
+
     /// The tensor may be missing.
     pub fn optional(&mut self, id: TensorId) {
         self.set_absence(id, Absence::Fine);

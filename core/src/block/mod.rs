@@ -5,10 +5,12 @@
 mod attention;
 mod experts;
 mod latent;
+mod layer;
 
 pub use attention::{Parts, SelfAttention};
 pub use experts::{Choice, Experts, GateUp};
 pub use latent::{LatentAttention, LatentWidths};
+pub use layer::{NormNames, PostNorm, PreNorm, Sandwich};
 
 use crate::axis::Axis;
 use crate::config::Config;

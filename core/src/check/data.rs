@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::finding::Finding;
 use crate::index::TensorInfo;
 use crate::kernel::{Kernel, Options};
+use crate::packed::Packed;
 use crate::parallel::on_all_cores;
 use crate::registry::Registry;
 use crate::report::Unchecked;
@@ -49,10 +50,15 @@ pub(super) fn check(source: &dyn WeightSource, registry: &Registry, progress: &d
     progress.begin("reading values", tensors.iter().fold(0u64, |n, t| n.saturating_add(t.byte_len())));
     for tensor in tensors.iter().filter(|t| t.is_packed()) {
         // What keeps one from being opened is told by another check.
-        let disputed = source.packed(tensor).ok().flatten().and_then(|packed| packed.disputed());
-        let finding =
-            |what| Finding::new(&DATA_DISPUTED, what).tensor(&tensor.name).file(file_of(source, tensor));
-        data.findings.extend(disputed.map(finding));
+        let Some(packed) = source.packed(tensor).ok().flatten() else { continue };
+        let place = |f: Finding| f.tensor(&tensor.name).file(file_of(source, tensor));
+        let disputed = packed.disputed().map(|what| place(Finding::new(&DATA_DISPUTED, what)));
+        data.findings.extend(disputed);
+        if let Some((count, first)) = not_finite(packed.as_ref()) {
+            let message = format!("{count} of the weights that it makes are NaN or infinite");
+            let f = Finding::new(&DATA_NOT_FINITE, format!("{message}, the first in row {first}"));
+            data.findings.push(place(f).advice("fetch the file again, or look at how it was made"));
+        }
     }
     // Of a packed weight what is stored: its scales, and codes that are floats themselves.
     let tensors = tensors.iter().flat_map(TensorInfo::stored);
@@ -82,6 +88,24 @@ pub(super) fn check(source: &dyn WeightSource, registry: &Registry, progress: &d
     }
     progress.end();
     Ok(data)
+}
+
+/// How many weights come out as no numbers, and the first row that has one.
+fn not_finite(packed: &dyn Packed) -> Option<(u64, usize)> {
+    let cols = packed.cols().max(1);
+    let rows = (CHUNK / size_of::<f32>()).checked_div(cols).unwrap_or(1).max(1);
+    let chunks = packed.rows().div_ceil(rows);
+    let count = |values: &mut Vec<f32>, chunk: usize| {
+        let first = chunk.saturating_mul(rows);
+        let some = rows.min(packed.rows().saturating_sub(first));
+        values.resize(some.saturating_mul(cols), 0.0);
+        packed.widen(first, values);
+        let bad = values.iter().filter(|v| !v.is_finite()).count() as u64;
+        let at = values.iter().position(|v| !v.is_finite()).and_then(|at| at.checked_div(cols));
+        at.map(|row| (bad, first.saturating_add(row)))
+    };
+    let all = || (0..chunks).into_par_iter().map_init(Vec::new, count).flatten();
+    on_all_cores(|| all().reduce_with(|a, b| (a.0.saturating_add(b.0), a.1.min(b.1))))
 }
 
 impl Data {

@@ -17,7 +17,7 @@ pub(crate) use tokenizer::{
     MAX_TOKENIZER_BYTES, TOKENIZER_FILE, TOKENIZER_ID, TOKENIZER_LIST, TOKENIZER_MERGE, TOKENIZER_MODEL,
 };
 
-use crate::architecture::{Architecture, ArchitecturePlugin};
+use crate::architecture::{Architecture, ArchitecturePlugin, CHECKED_ONLY};
 use crate::bundle::File;
 use crate::codes;
 use crate::config::{Config, MAX_CONFIG_BYTES};
@@ -50,6 +50,10 @@ codes! {
         "the config names two families",
         "model_type says one family and architectures another. Readers differ in which of the two they follow, so one \
          file gives two models.";
+    pub static NOT_RUN = Warning, Config, "not-run",
+        "the model can be checked, but not run",
+        "The config asks for something that no forward pass here computes: a kind of rotary scaling, say. Its tensors are \
+         held against it all the same.";
     pub static ARCHITECTURE_OVERRIDDEN = Note, Config, "architecture-overridden",
         "the model was checked against another family than it names",
         "The family was given on the command line and differs from the one in the config.";
@@ -370,6 +374,12 @@ impl<'a> Check<'a> {
             Ok(architecture) => {
                 self.add(config.findings());
                 self.add(config.defaults().into_iter().collect());
+                if let Err(why) = architecture.decoder() {
+                    let f = Finding::new(&NOT_RUN, format!("it can be checked, but not run: {why}"));
+                    let known = why == CHECKED_ONLY;
+                    let severity = if known { Severity::Note } else { Severity::Warning };
+                    self.add(vec![f.file(config.file()).severity(severity)]);
+                }
                 let differences = tables::compare(architecture.tensors(), self.source);
                 self.report.outside = outside::parts(architecture.tensors(), &differences.outside);
                 self.add(outside::note(architecture.tensors(), &self.report.outside).into_iter().collect());

@@ -171,7 +171,10 @@ fn mixed_types(table: &TensorTable, source: &dyn WeightSource) -> Vec<Finding> {
     for stored in table.named(source.dialect()).filter(|s| s.row.usage == Use::Matrix) {
         if let (Some(tensor), Some(layer)) = (tensors.get(&stored.name), stored.row.layer) {
             let types = kinds.entry(stored.row.local_name(source.dialect())).or_default();
-            types.entry(tensor.dtype.to_string()).or_default().push(layer);
+            let layers = types.entry(tensor.dtype.to_string()).or_default();
+            if layers.last() != Some(&layer) {
+                layers.push(layer); // Once, however many experts it has.
+            }
         }
     }
     let mixed = kinds.into_iter().filter(|(_, types)| types.len() > 1);

@@ -19,6 +19,7 @@ use crate::json;
 use crate::metadata::{Metadata, Value};
 use crate::source::Dialect;
 use std::cell::RefCell;
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -194,7 +195,13 @@ impl Config {
         match self.dialect {
             Dialect::Hf => {
                 // An object that is there is where the file would have it.
-                let placed = key.hf.iter().find(|name| self.has_parent(name));
+                let stands = key.hf.iter().find(|n| self.value(n).is_some_and(|v| !matches!(v, Value::Null)));
+                if let Some(name) = stands {
+                    return (*name).to_owned();
+                }
+                let there = key.hf.iter().filter(|name| self.has_parent(name));
+                // The deepest: what nests one kind of layer has no place for the key beside it.
+                let placed = there.min_by_key(|name| Reverse(name.matches('.').count()));
                 placed.or(key.hf.last()).copied().unwrap_or_default().to_owned()
             }
             Dialect::Gguf if key.gguf.is_empty() => String::new(),
@@ -236,7 +243,11 @@ impl Config {
             None | Some(Value::Null) => None,
             Some(value) => Some((name, value.clone())),
         });
-        let first = found.next()?;
+        let Some(first) = found.next() else {
+            drop(found);
+            self.no_object(key);
+            return None;
+        };
         for (name, value) in found {
             // A nested text model may well differ from the model around it; only one level is compared.
             let same_scope = name.starts_with("text_config.") == first.0.starts_with("text_config.");
@@ -246,6 +257,20 @@ impl Config {
             }
         }
         Some(first)
+    }
+
+    /// An object has no value of its own: where one stands in the place of a value, the key would seem absent.
+    fn no_object(&self, key: &Key) {
+        if self.dialect == Dialect::Gguf {
+            return;
+        }
+        for name in self.scopes.iter().flat_map(|s| key.hf.iter().map(move |n| format!("{s}{n}."))) {
+            if let Some(member) = self.entries.entries().iter().find(|e| e.key.starts_with(&name)) {
+                let name = name.trim_end_matches('.');
+                let message = format!("{name} must be a value, and is an object (with {})", member.key);
+                self.fault(&CONFIG_BAD_VALUE, key, name, message, "correct the file");
+            }
+        }
     }
 
     /// A key inside `rope_parameters` cannot be found if that is a list or a text.

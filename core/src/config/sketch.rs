@@ -12,7 +12,7 @@ const MOST_LAYERS: usize = 512;
 
 /// Sizes by their GGUF names, which all families share: small, and such that they fit each other and whatever else is
 /// said.
-const SIZES: [(&str, u64); 7] = [
+const SIZES: [(&str, u64); 8] = [
     ("block_count", 8),
     ("embedding_length", 64),
     ("feed_forward_length", 64),
@@ -20,6 +20,7 @@ const SIZES: [(&str, u64); 7] = [
     ("attention.head_count_kv", 1),
     ("attention.key_length", 16),
     ("rope.dimension_count", 2),
+    ("expert_count", 16),
 ];
 
 /// Any other size: even, so that it can be rotated, and less than the layers.

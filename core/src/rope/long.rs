@@ -4,6 +4,7 @@ use super::{ATTENTION_FACTOR, GGUF_FACTOR, Rope, says_no_scaling};
 use crate::axis::Axis;
 use crate::config::{Bound, Config, Key};
 use crate::decoder::{CONTEXT, ROPE_FACTOR, ROPE_THETA, ROPE_TYPE};
+use crate::index::TensorIndex;
 use crate::pass::Pass;
 use crate::source::Dialect;
 use crate::table::{TensorId, TensorTable};
@@ -36,6 +37,8 @@ pub struct LongPlan {
     original: usize,
     /// The factor on cos and sin where there are factors.
     attention: f64,
+    /// Whether a GGUF file has a key that only factors give sense to.
+    promised: bool,
 }
 
 /// Rotary frequencies that depend on how long the sequence is.
@@ -77,14 +80,18 @@ impl LongPlan {
                 said
             })
         });
-        LongPlan { plain, factors, original, attention }
+        let promised = config.dialect() == Dialect::Gguf && config.has(&GGUF_FACTOR);
+        LongPlan { plain, factors, original, attention, promised }
     }
 
-    /// Declares the tensors in which a GGUF file has the factors.
-    pub fn declare(self, t: &mut TensorTable, width: usize) -> LongRope {
+    /// Declares the tensors in which a GGUF file has the factors: both, if `found` has one, or a key that only they give
+    /// sense to.
+    pub fn declare(self, t: &mut TensorTable, width: usize, found: &TensorIndex) -> LongRope {
         let half = Axis::new(width / 2, "half of the rotated width");
+        let names = ["rope_factors_short.weight", "rope_factors_long.weight"];
+        let needed = self.promised || names.iter().any(|name| found.get(name).is_some());
         let tensors =
-            ["rope_factors_short.weight", "rope_factors_long.weight"].map(|n| t.gguf_helper(n, &half));
+            names.map(|name| if needed { t.gguf_only(name, &half) } else { t.gguf_helper(name, &half) });
         LongRope { plan: self, tensors }
     }
 }
@@ -98,7 +105,7 @@ impl LongRope {
     /// The frequencies for a pass: those for long sequences if the sequence, with all tokens that are handed over
     /// together, is longer than the model was first trained for. Keys that are in the cache keep the turn they got.
     pub fn of(&self, p: &Pass<'_>) -> Rope {
-        let LongPlan { plain, factors, original, attention } = &self.plan;
+        let LongPlan { plain, factors, original, attention, .. } = &self.plan;
         let long = usize::from(p.total > *original);
         let [short_tensor, long_tensor] = self.tensors;
         let tensor = if long == 1 { long_tensor } else { short_tensor };
@@ -109,7 +116,7 @@ impl LongRope {
         };
         let Some(factors) = factors else { return plain.clone() };
         let divided = plain.frequencies.iter().zip(&factors).map(|(f, by)| f / by);
-        Rope { frequencies: divided.collect(), factor: *attention, unsupported: None }
+        Rope { frequencies: divided.collect(), factor: *attention, stretch: None, unsupported: None }
     }
 }
 

@@ -75,6 +75,8 @@ pub struct Rope {
     pub frequencies: Vec<f64>,
     /// Factor on cos and sin.
     pub factor: f64,
+    /// How far scaling stretches the context, if there is scaling.
+    pub stretch: Option<f64>,
     /// Why no forward pass can use it, if none can.
     pub unsupported: Option<&'static str>,
 }
@@ -91,10 +93,19 @@ impl Rope {
         let theta = config.number_or(&ROPE_THETA, Bound::Positive, unsaid);
         let plain = Rope::plain(theta, width);
         if !config.has(&ROPE_TYPE) && says_no_scaling(config) {
+            let lone = config.dialect() == Dialect::Gguf && config.has(&ROPE_FACTOR);
+            config.require(
+                !lone,
+                &[&ROPE_TYPE, &ROPE_FACTOR],
+                "there is a factor of the rotary scaling, but not its kind: readers differ in what they take it for",
+            );
             return plain;
         }
         let unsaid = if config.dialect() == Dialect::Gguf { "none" } else { "default" };
-        match config.word_or(&ROPE_TYPE, &TYPES, unsaid).unwrap_or(Scaling::Plain) {
+        let stretch = || config.has(&ROPE_FACTOR).then(|| config.number(&ROPE_FACTOR, Bound::Positive));
+        let kind = config.word_or(&ROPE_TYPE, &TYPES, unsaid).unwrap_or(Scaling::Plain);
+        let plain = Rope { stretch: if kind == Scaling::Plain { None } else { stretch() }, ..plain };
+        match kind {
             Scaling::Plain => plain,
             Scaling::Linear => plain.divided_by(config.number(&ROPE_FACTOR, Bound::Positive)),
             Scaling::Llama3 => llama3(config, plain),
@@ -115,7 +126,12 @@ impl Rope {
     pub fn plain(theta: f64, width: usize) -> Rope {
         let width = width.min(MOST_HEAD);
         let frequency = |a: usize| theta.powf(-2.0 * a as f64 / width as f64);
-        Rope { frequencies: (0..width / 2).map(frequency).collect(), factor: 1.0, unsupported: None }
+        Rope {
+            frequencies: (0..width / 2).map(frequency).collect(),
+            factor: 1.0,
+            stretch: None,
+            unsupported: None,
+        }
     }
 
     /// Whether a forward pass can use it, or why not.
