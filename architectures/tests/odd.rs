@@ -1,19 +1,22 @@
 //! Configs that ask for something else than what is computed are refused, and what a class has for a silent config is
 //! what its reference implementation has.
 
-#![allow(clippy::disallowed_methods, reason = "tests read files")]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests write files")]
 
 mod common;
 
-use common::{json, registry, testdata};
+use common::{argmax, json, load, registry, session, testdata};
 use scantling_core::config::{Config, Origin};
 use scantling_core::index::TensorIndex;
+use scantling_core::kernel::Options as KernelOptions;
 use scantling_core::metadata::{Entry, Metadata, Value};
+use scantling_core::model::BATCH;
+use scantling_core::registry::Work;
 use serde_json::{Value as Json, json};
+use std::fs;
 
-/// The small config of a family, with members changed: a name leads into objects by dots, null removes.
-fn config(family: &str, changes: &[(&str, Json)]) -> Config {
-    let mut all = json(&testdata(&format!("families/{family}.json")));
+/// A config with members changed: a name leads into objects by dots, null removes.
+fn changed(mut all: Json, changes: &[(&str, Json)]) -> String {
     for (name, value) in changes {
         let pointer = format!("/{}", name.replace('.', "/"));
         let (parent, last) = pointer.rsplit_once('/').unwrap();
@@ -23,7 +26,13 @@ fn config(family: &str, changes: &[(&str, Json)]) -> Config {
             value => drop(object.insert(last.to_owned(), value.clone())),
         }
     }
-    Config::from_json("config.json", all.to_string().as_bytes()).unwrap()
+    all.to_string()
+}
+
+/// The small config of a family, with members changed.
+fn config(family: &str, changes: &[(&str, Json)]) -> Config {
+    let text = changed(json(&testdata(&format!("families/{family}.json"))), changes);
+    Config::from_json("config.json", text.as_bytes()).unwrap()
 }
 
 /// What is said of such a config.
@@ -35,7 +44,9 @@ fn told(config: &Config) -> Result<(), String> {
 }
 
 /// A family, what is changed in its config, and words of what is said of that.
-type Case<'a> = (&'a str, &'a [(&'a str, Json)], &'a str);
+type Case<'a> = (&'a str, &'a Changes<'a>, &'a str);
+/// Members of a config by their names, and what they are changed to.
+type Changes<'a> = [(&'a str, Json)];
 
 #[test]
 fn what_no_pass_computes_is_refused() {
@@ -80,6 +91,35 @@ fn a_silent_config_is_taken_as_the_class_takes_it() {
     let changes = [("rope_parameters.rope_type", Json::Null), ("rope_parameters.type", json!("llama3"))];
     let kind = fact(&config("llama", &changes), "rotary scaling");
     assert_eq!(kind.1, Origin::File, "{kind:?}");
+}
+
+/// The likeliest token behind the ids 3 to 42 and its logit, of models with a changed config, by transformers 5.24.
+#[test]
+fn changed_configs_compute_what_the_reference_does() {
+    let kind = [("rope_parameters.rope_type", Json::Null), ("rope_parameters.type", json!("longrope"))];
+    let cases: [(&str, &Changes<'_>, u32, f32); 4] = [
+        ("phi3_longrope", &kind, 222, 5.078),
+        ("gemma3", &[("final_logit_softcapping", json!(2.0))], 42, 1.999),
+        ("deepseek_v3", &[("routed_scaling_factor", Json::Null)], 268, 5.983),
+        ("mistral_swa", &[("layer_types", json!(["full_attention", "full_attention"]))], 253, 8.41),
+    ];
+    let kernel = registry().kernel("scalar", Work::Exact, &KernelOptions::default()).unwrap();
+    for (name, changes, id, logit) in cases {
+        let folder = tempfile::tempdir().unwrap();
+        for file in fs::read_dir(testdata(&format!("goldens/{name}"))).unwrap() {
+            let from = file.unwrap().path();
+            fs::copy(&from, folder.path().join(from.file_name().unwrap())).unwrap();
+        }
+        let text = changed(json(&folder.path().join("config.json")), changes);
+        fs::write(folder.path().join("config.json"), text).unwrap();
+        let model = load(folder.path());
+        let ids: Vec<u32> = (3..43).collect();
+        let logits = session(&model, &*kernel, 40, BATCH).feed(&ids, 1, None).unwrap();
+        let row = logits.view().row(0);
+        assert_eq!(argmax(row), id, "{name}");
+        let off = (row[id as usize] - logit).abs();
+        assert!(off <= 6e-4, "{name}: {} instead of {logit}", row[id as usize]);
+    }
 }
 
 #[test]

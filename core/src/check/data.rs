@@ -237,3 +237,36 @@ fn scan_chunk(kernel: &dyn Kernel, dtype: DType, raw: &[u8], values: &mut Vec<f3
     }
     tally
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Made;
+
+    impl Packed for Made {
+        fn rows(&self) -> usize {
+            700_000
+        }
+
+        fn cols(&self) -> usize {
+            3
+        }
+
+        fn bytes(&self) -> u64 {
+            0
+        }
+
+        fn widen(&self, first: usize, out: &mut [f32]) {
+            for (row, out) in out.chunks_mut(3).enumerate() {
+                let bad = [400_000, 699_999].contains(&(first + row));
+                out.fill(if bad { f32::INFINITY } else { 1.0 });
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_packed_weight_makes_is_looked_at_in_every_row() {
+        assert_eq!(not_finite(&Made), Some((6, 400_000)));
+    }
+}
