@@ -134,14 +134,6 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
         &decoder::ATTENTION_BIAS,
         "its tensors of latent attention with biases are not known",
     );
-    for (key, value) in [(&decoder::KV_HEADS, widths.heads.len), (&decoder::HEAD_DIM, widths.turned.len)] {
-        let said = if config.dialect() == Dialect::Hf { config.peek(key) } else { None };
-        config.require(
-            said.is_none_or(|said| said == value),
-            &[key, &decoder::HEADS],
-            "latent attention has as many kv heads as heads, and a head_dim that is the part that turns",
-        );
-    }
     let spare = config.whole_or(&NEXT_TOKENS, 0);
     let tied = config.flag_or(&decoder::TIE, false);
     config.settle()?;
@@ -180,18 +172,12 @@ fn choice(config: &Config, experts: &Axis) -> Choice {
     let (all, of, factor) = if hf { (8, 4, 2.5) } else { (1, 1, 1.0) };
     let groups = (config.count_or(&GROUPS, all).len, config.count_or(&GROUPS_USED, of).len);
     let size = experts.len.checked_div(groups.0).unwrap_or(0);
+    let keys: [&'static Key; 4] = [&GROUPS, &GROUPS_USED, &decoder::EXPERTS, &decoder::EXPERTS_USED];
     let even = experts.len.checked_rem(groups.0) == Some(0) && groups.1 <= groups.0;
-    config.require(
-        even,
-        &[&GROUPS, &GROUPS_USED, &decoder::EXPERTS],
-        "groups of experts must be of one size",
-    );
+    config.require(even, &keys, "groups of experts must be of one size");
     let enough = groups.0 == 1 || size >= 2 && used <= groups.1.saturating_mul(size);
-    config.require(
-        enough,
-        &[&GROUPS_USED, &GROUPS, &decoder::EXPERTS_USED],
-        "a group has at least two experts, and those chosen from as many as a token uses",
-    );
+    let why = "a group has at least two experts, and those chosen from as many as a token uses";
+    config.require(enough, &keys, why);
     let normalise = config.flag_or(&decoder::NORM_TOPK, true);
     let scale = config.number_or(&FACTOR, Bound::Positive, factor) as f32;
     Choice { scoring: Scoring::Sigmoid, groups: Some(groups), scale, ..Choice::likeliest(used, normalise) }

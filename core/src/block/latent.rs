@@ -7,7 +7,7 @@
 use crate::axis::Axis;
 use crate::cache::LayerCache;
 use crate::config::{Config, Key};
-use crate::decoder::HEADS;
+use crate::decoder::{HEAD_DIM, HEADS, KV_HEADS};
 use crate::matrix::{Rows, RowsBuf};
 use crate::ops::{Pairing, Rotation};
 use crate::pass::{Heads, Pass};
@@ -67,6 +67,14 @@ impl LatentWidths {
             }
         };
         config.require(turned.len.is_multiple_of(2), &[&TURNED], "rotary embedding needs an even width");
+        for (key, value) in [(&KV_HEADS, heads.len), (&HEAD_DIM, turned.len)] {
+            let said = if config.dialect() == Dialect::Hf { config.peek(key) } else { None };
+            config.require(
+                said.is_none_or(|said| said == value),
+                &[key, &HEADS],
+                "latent attention has as many kv heads as heads, and a head_dim that is the part that turns",
+            );
+        }
         let q_rank = config.has(&Q_RANK).then(|| config.count(&Q_RANK));
         LatentWidths { heads, nope, turned, value, latent, q_rank }
     }
