@@ -85,12 +85,7 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
     let eps = decoder::common(config);
     let rope = Rope::of(config, widths.head_dim.len);
     let window = decoder::window(config, Some(4096));
-    let kinds = [("full_attention", false), ("sliding_attention", true)];
-    let slides = match config.dialect() {
-        Dialect::Hf => config.words_by_layer(&decoder::LAYER_TYPES, count, &decoder::LAYERS, &kinds),
-        Dialect::Gguf => None,
-    };
-    let slides = slides.unwrap_or_else(|| vec![true; count]);
+    let slides = decoder::layer_types(config, count).unwrap_or_else(|| vec![true; count]);
     let tied = config.flag_or(&decoder::TIE, false);
     config.settle()?;
 

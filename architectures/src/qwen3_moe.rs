@@ -110,8 +110,7 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
     let used = decoder::experts_used(config, &experts);
     let width = config.count(&decoder::EXPERT_SIZE);
     let normalise = config.flag_or_assumed(&decoder::NORM_TOPK, false, true);
-    let slides = config.flag_or_assumed(&decoder::USE_SLIDING_WINDOW, false, false);
-    let window = if slides { decoder::window(config, Some(4096)) } else { None };
+    let window = decoder::switched_window(config);
     let tied = config.flag_or(&decoder::TIE, false);
     config.settle()?;
 

@@ -277,15 +277,25 @@ pub fn window(config: &Config, unsaid: Option<usize>) -> Option<usize> {
     }
 }
 
+/// On which layers a Hugging Face config says that attention has a window, if it says so layer by layer.
+pub fn layer_types(config: &Config, layers: usize) -> Option<Vec<bool>> {
+    let kinds = [("full_attention", false), ("sliding_attention", true)];
+    let hf = config.dialect() == Dialect::Hf;
+    hf.then(|| config.words_by_layer(&LAYER_TYPES, layers, &LAYERS, &kinds)).flatten()
+}
+
+/// The window of the families that switch it on; 4096 where it is on and of no length. GGUF files do not keep it.
+pub fn switched_window(config: &Config) -> Option<usize> {
+    let on = config.flag_or_assumed(&USE_SLIDING_WINDOW, false, false);
+    if on { window(config, Some(4096)) } else { None }
+}
+
 /// On which layers attention has a window: those that the config says, or else those that the class does, which is told
 /// in the words of `which`. A GGUF file has a switch for each layer, or the period of the layers without a window, or
 /// nothing.
 pub fn sliding(config: &Config, layers: usize, unsaid: fn(usize) -> bool, which: &str) -> Vec<bool> {
     let said = match config.dialect() {
-        Dialect::Hf => {
-            let kinds = [("full_attention", false), ("sliding_attention", true)];
-            config.words_by_layer(&LAYER_TYPES, layers, &LAYERS, &kinds)
-        }
+        Dialect::Hf => layer_types(config, layers),
         Dialect::Gguf => config.flags_by_layer(&LAYER_TYPES, layers, &LAYERS),
     };
     said.unwrap_or_else(|| {
@@ -297,16 +307,8 @@ pub fn sliding(config: &Config, layers: usize, unsaid: fn(usize) -> bool, which:
 /// The window of each layer's attention in the Qwen families: none unless it is switched on, and then on the layers
 /// that `layer_types` says; where the config has no such list, from a layer on. GGUF files do not keep it.
 pub fn late_windows(config: &Config, layers: usize) -> Vec<Option<usize>> {
-    let kinds = [("full_attention", false), ("sliding_attention", true)];
-    let hf = config.dialect() == Dialect::Hf;
-    let sliding = hf.then(|| config.words_by_layer(&LAYER_TYPES, layers, &LAYERS, &kinds)).flatten();
-    let window = if config.flag_or_assumed(&USE_SLIDING_WINDOW, false, false) {
-        let null = matches!(config.value("sliding_window"), Some(Value::Null));
-        let said = config.limit(&SLIDING_WINDOW);
-        (!null).then(|| said.unwrap_or_else(|| config.whole_or(&SLIDING_WINDOW, 4096)))
-    } else {
-        None
-    };
+    let sliding = layer_types(config, layers);
+    let window = switched_window(config);
     let Some(sliding) = sliding else {
         if window.is_none() {
             return vec![None; layers];
