@@ -190,8 +190,9 @@ fn sizes(stack: &Stack<'_>, tensors: &TensorIndex) -> Option<Vec<Inferred>> {
         Inferred { symbol: "L", meaning: "layers", value: layers, from: stack.prefix.to_owned() },
     ];
     sizes.extend(vocabulary(tensors, hidden));
-    sizes.extend(inner(&first, hidden));
-    sizes.extend(experts(&first));
+    let experts = experts(&first);
+    sizes.extend(inner(&first, hidden, experts.as_ref().map(|e| e.value)));
+    sizes.extend(experts);
     Some(sizes)
 }
 
@@ -215,13 +216,15 @@ fn vocabulary(tensors: &TensorIndex, hidden: usize) -> Option<Inferred> {
 }
 
 /// The narrowest of the matrices that are named as those of an FFN are; one of two halves may hold gate and up both.
-fn inner(first: &[&(String, &TensorInfo)], hidden: usize) -> Option<Inferred> {
+fn inner(first: &[&(String, &TensorInfo)], hidden: usize, experts: Option<usize>) -> Option<Inferred> {
     let named = |local: &str| {
         let ffn = ["mlp", "ffn", "feed_forward"].iter().any(|word| local.contains(word));
         ffn && !["expert", "exp", "router", "gate_inp"].iter().any(|word| local.contains(word))
     };
     let matrices = first.iter().filter(|(local, t)| t.shape.len() == 2 && named(local));
     let lengths = matrices.filter_map(|(local, t)| Some((local, other_axis(t, hidden)?)));
+    // A matrix with an output for each expert is their router, whatever it is called.
+    let lengths = lengths.filter(|(_, n)| Some(*n) != experts);
     let (local, value) = lengths.min_by_key(|(_, n)| *n)?;
     Some(Inferred { symbol: "I", meaning: "FFN inner width", value, from: local.clone() })
 }
@@ -242,6 +245,28 @@ fn experts(first: &[&(String, &TensorInfo)]) -> Option<Inferred> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dtype::DType;
+    use crate::index::ElementType;
+
+    #[test]
+    fn a_router_is_no_ffn() {
+        let tensor = |name: &str, shape: [usize; 2]| TensorInfo {
+            name: name.to_owned(),
+            dtype: ElementType::Known(DType::F32),
+            shape: shape.to_vec(),
+            shard: 0,
+            bytes: None,
+            entry_at: 0,
+            parts: Vec::new(),
+        };
+        let all = [tensor("mlp.gate.weight", [5, 64]), tensor("mlp.up_proj.weight", [24, 64])];
+        let named: Vec<(String, &TensorInfo)> = all.iter().map(|t| (t.name.clone(), t)).collect();
+        let value = |named: &[&(String, &TensorInfo)], experts| inner(named, 64, experts).map(|i| i.value);
+        let both: Vec<&(String, &TensorInfo)> = named.iter().collect();
+        assert_eq!(value(&both, Some(5)), Some(24));
+        assert_eq!(value(both.get(..1).unwrap(), Some(5)), None);
+        assert_eq!(value(both.get(..1).unwrap(), None), Some(5));
+    }
 
     fn family(name: &'static str, needed: &[&'static str]) -> Family {
         Family { name, needed: needed.iter().copied().collect(), optional: BTreeSet::new() }
