@@ -10,7 +10,7 @@ use common::{EXACT, farthest, kernels, registry, session, testdata};
 use scantling_core::architecture::ArchitecturePlugin;
 use scantling_core::check::{self, Request, Silent};
 use scantling_core::config::Config;
-use scantling_core::convert::to_gguf;
+use scantling_core::convert::Converted;
 use scantling_core::dtype::DType;
 use scantling_core::index::TensorIndex;
 use scantling_core::metadata::{Entry, Metadata, Value};
@@ -98,12 +98,19 @@ fn both(plugin: &ArchitecturePlugin, folder: &Path) -> [PathBuf; 2] {
     write("safetensors", &Metadata::default(), &list, &hf.join("model.safetensors"));
 
     let mut gguf = Vec::new();
+    let source = registry().open(&hf).unwrap();
     for (i, row) in table.rows().iter().enumerate().filter(|(_, row)| stored(row) && !row.gguf.is_empty()) {
         let name = table.name(row, Dialect::Gguf);
-        let numbers = to_gguf(table, i, &mut |name| all.get(name).map(|(_, values)| values.clone()));
+        let numbers = Converted::of(table, i, source.as_ref(), &*kernels()[0]).unwrap();
         let numbers =
             numbers.unwrap_or_else(|| panic!("{}: nothing says what {name} is made of", plugin.name));
-        gguf.push((name, numbers.shape, numbers.values));
+        let mut values = vec![f32::NAN; numbers.len()];
+        // Two grains at a time: pieces have to fit together, too.
+        let piece = 2 * numbers.grain();
+        for (i, out) in values.chunks_mut(piece).enumerate() {
+            numbers.read(&*kernels()[0], i * piece, out);
+        }
+        gguf.push((name, numbers.shape().to_vec(), values));
     }
     let mut metadata = Metadata::default();
     let kind = plugin.gguf.first().copied().unwrap_or("llama").to_owned();

@@ -23,7 +23,7 @@ fn examine(name: &str, files: Vec<(&str, Vec<u8>)>, request: &Request) -> Report
     let registry = Registry::linked().unwrap();
     let files = files.into_iter().map(|(name, bytes)| (name.to_owned(), bytes));
     let source = registry.open_bundle(&Bundle::in_memory(name, files).unwrap()).unwrap();
-    check::examine(&registry, source.as_ref(), Path::new(name), request, &Silent).unwrap()
+    check::examine(&registry, source.as_ref(), Path::new(name), request, &Silent).unwrap().report
 }
 
 /// The tiny Qwen3 with another config.

@@ -39,7 +39,7 @@ impl Model {
         let parts = [Part::Container, Part::Config, Part::Names, Part::Shapes, Part::Types];
         let request = Request { parts: parts.to_vec(), identity: false, must_check: true, ..request.clone() };
         let source = registry.open(path)?;
-        let report = check::examine(registry, source.as_ref(), path, &request, &check::Silent)?;
+        let report = check::examine(registry, source.as_ref(), path, &request, &check::Silent)?.report;
         let errors: Vec<_> = report.findings.into_iter().filter(|f| f.severity == Severity::Error).collect();
         if !errors.is_empty() {
             return Err(Error::Malformed { findings: errors });

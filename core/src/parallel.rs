@@ -18,6 +18,17 @@ pub fn on_all_cores<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     }
 }
 
+/// The same on so many threads; 0 for all cores.
+pub fn on_cores<R: Send>(threads: usize, work: impl FnOnce() -> R + Send) -> R {
+    if threads == 0 {
+        return on_all_cores(work);
+    }
+    match ThreadPoolBuilder::new().num_threads(threads).build() {
+        Ok(pool) => pool.install(work),
+        Err(_) => on_all_cores(work),
+    }
+}
+
 /// Does two things, at the same time where a thread can be had. The first is done on the caller's thread: allocators
 /// serve a program's first thread best, so that is where most memory should be asked for.
 pub fn both<A, B: Send>(a: impl FnOnce() -> A, b: impl FnOnce() -> B + Send) -> (A, B) {

@@ -53,7 +53,7 @@ pub enum Conversion {
 }
 
 /// How a tensor that only Hugging Face has is cut into two that only GGUF has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Split {
     /// Its outputs alternate: even ones belong to the first, odd ones to the second.
     Alternating,

@@ -344,7 +344,7 @@ fn examine(source: &dyn WeightSource, parts: &[Part], outcome: &mut Outcome) {
     let request =
         Request { parts: parts.to_vec(), architecture: None, config: None, identity: true, must_check: true };
     match check::examine(registry(), source, Path::new("model"), &request, &Silent) {
-        Ok(report) => {
+        Ok(check::Examined { report, .. }) => {
             outcome.add("architecture", report.model.architecture.unwrap_or("none"));
             outcome.count("expected", report.counts.expected.unwrap_or(0) as u64);
             outcome.count("logical", report.counts.logical.unwrap_or(0));

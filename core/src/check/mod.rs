@@ -124,13 +124,23 @@ pub struct Checked {
     pub source: Box<dyn WeightSource>,
     /// What was found.
     pub report: Report,
+    /// The architecture with its numbers filled in, where the config is sound and the family known.
+    pub architecture: Option<Box<dyn Architecture>>,
+}
+
+/// What an opened source was found to be.
+pub struct Examined {
+    /// What was found.
+    pub report: Report,
+    /// The architecture, as in [`Checked`].
+    pub architecture: Option<Box<dyn Architecture>>,
 }
 
 /// Opens what a path stands for and looks at the parts asked for.
 pub fn run(registry: &Registry, path: &Path, request: &Request, progress: &dyn Progress) -> Result<Checked> {
     let source = registry.open(path)?;
-    let report = examine(registry, source.as_ref(), path, request, progress)?;
-    Ok(Checked { source, report })
+    let Examined { report, architecture } = examine(registry, source.as_ref(), path, request, progress)?;
+    Ok(Checked { source, report, architecture })
 }
 
 /// Looks at an opened source. Fails only where the request itself is at fault.
@@ -140,7 +150,7 @@ pub fn examine(
     path: &Path,
     request: &Request,
     progress: &dyn Progress,
-) -> Result<Report> {
+) -> Result<Examined> {
     let mut check = Check::new(source, path, request);
     if let Some(name) = &request.architecture {
         registry.architecture(name)?;
@@ -418,7 +428,7 @@ impl<'a> Check<'a> {
             .collect()
     }
 
-    fn finish(mut self) -> Report {
+    fn finish(mut self) -> Examined {
         let table = self.architecture.as_ref().map(|a| a.tensors());
         self.report.sections = fold::sections(self.source, table, &self.copies);
         self.report.counts = counts(self.source, table, &self.copies);
@@ -440,7 +450,7 @@ impl<'a> Check<'a> {
         let mut findings = self.findings.into_vec();
         findings.sort_by_key(|f| (std::cmp::Reverse(f.severity), f.code.part));
         self.report.findings = findings;
-        self.report
+        Examined { report: self.report, architecture: self.architecture }
     }
 }
 

@@ -35,7 +35,7 @@ enum Row<'s> {
 }
 
 /// A tensor of matrices.
-struct Held<'s> {
+pub(crate) struct Held<'s> {
     info: &'s TensorInfo,
     form: Form<'s>,
     /// Rows and columns as they are stored, those of stacked matrices together.
@@ -158,7 +158,18 @@ impl<'s> Weights<'s> {
     }
 }
 
-impl Held<'_> {
+impl<'s> Held<'s> {
+    /// One of the matrices of several tensors, counted through all that are stacked in them.
+    pub(crate) fn nth<'h>(held: &'h [Held<'s>], mut which: usize) -> Option<Weight<'h>> {
+        for held in held {
+            if which < held.stacked {
+                return Some(held.weight().one_of(held.stacked, which));
+            }
+            which -= held.stacked;
+        }
+        None
+    }
+
     /// All that it holds, stacked matrices one under the other.
     fn weight(&self) -> Weight<'_> {
         let (rows, cols) = self.shape;
@@ -217,7 +228,8 @@ fn bind<'s>(
     }
 }
 
-fn matrix<'s>(
+/// A stored tensor of matrices, as its row of the table says.
+pub(crate) fn matrix<'s>(
     stored: &Stored<'s>,
     info: &'s TensorInfo,
     source: &'s dyn WeightSource,
@@ -250,7 +262,8 @@ fn matrix<'s>(
     Ok(Held { info, form, shape, stacked })
 }
 
-fn vector(stored: &Stored<'_>, info: &TensorInfo, source: &dyn WeightSource) -> Result<Vec<f32>> {
+/// The numbers of a stored vector, as they are computed with.
+pub(crate) fn vector(stored: &Stored<'_>, info: &TensorInfo, source: &dyn WeightSource) -> Result<Vec<f32>> {
     let Some(dtype) = info.dtype.known().filter(|d| d.codec().is_some()) else {
         let what = format!("its element type {} cannot be computed with", info.dtype);
         return Err(unusable(source, &stored.name, &what));
