@@ -1,11 +1,13 @@
 //! The arguments: definitions and help texts, nothing else.
 
 mod compute;
+mod diff;
 mod generate;
 mod kernels;
 mod run;
 
 pub use compute::*;
+pub use diff::*;
 pub use generate::*;
 pub use kernels::*;
 pub use run::*;
@@ -72,6 +74,8 @@ pub enum Command {
     Inspect(InspectArgs),
     /// Check one model or many, and say what is wrong with them
     Check(CheckArgs),
+    /// Tell whether a model is another one, across formats, and in what it is not
+    Diff(DiffArgs),
     /// List the formats, architectures and kernels in this program
     Plugins(PluginsArgs),
     /// Show which tokens a model finds likely next
