@@ -25,7 +25,7 @@ codes! {
         "one model has fewer rows of a tensor, and those it has are the other's",
         "Rows at the end are missing: of a vocabulary, tokens that were cut off or padding that was left out. Ids beyond the end \
          cannot be used.";
-    pub static NOT_COMPARED = Error, Data, "diff-uncompared",
+    pub static NOT_COMPARED = Warning, Data, "diff-uncompared",
         "a tensor could not be compared",
         "Its numbers could not be read, or nothing tells which tensor of the other model it is to be held against. It is not \
          taken for equal; --allow uncompared lets it pass.";
@@ -253,7 +253,7 @@ impl<'m, 's> Looking<'m, 's> {
         if factor.is_finite() && left <= allowed.max(4e-3) && (factor - 1.0).abs() > 2.0 * left {
             return Some(finding(
                 &SCALED,
-                format!("the second model's values are the first's times {factor:.6}"),
+                format!("the second model's values are the first's times {factor:.4}"),
             ));
         }
         if pair.class == Class::Beyond {

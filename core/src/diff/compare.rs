@@ -276,13 +276,15 @@ impl Measured {
         self.distance.relative() <= bound && !self.distance.not_finite_apart()
     }
 
-    /// What the two are, given whether anything had to be done to bring them into one form.
-    pub(super) fn class(&self, transformed: bool) -> Class {
+    /// What the two are, given whether anything had to be done to bring them into one form, and whether they are of one
+    /// element type: then rounding would have changed all of it alike.
+    pub(super) fn class(&self, transformed: bool, same_type: bool) -> Class {
+        let damaged = same_type && self.is_patch();
         match () {
             () if self.distance.differing == 0 && transformed => Class::Transformed,
             () if self.distance.differing == 0 => Class::Equal,
-            () if self.within() && !self.is_patch() => Class::Quantised,
-            () if self.alike() && !self.is_patch() => Class::Beyond,
+            () if self.within() && !damaged => Class::Quantised,
+            () if self.alike() && !damaged => Class::Beyond,
             () => Class::Different,
         }
     }

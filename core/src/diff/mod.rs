@@ -201,7 +201,7 @@ fn compare_pair(matched: &Matched<'_>, kernel: &dyn Kernel, progress: &dyn Progr
     };
     let (one, other) = (a.side(x), b.side(y));
     let measured = compare::measure(&one, &other, kernel, &read);
-    pair.class = measured.class(transformed);
+    pair.class = measured.class(transformed, a.dtype == b.dtype);
     pair.measured = Some(measured);
     pair
 }
@@ -229,13 +229,17 @@ impl Diff {
     }
 
     /// Whether the second model is the first one, as far as is asked for: every tensor the same, and no hyperparameter
-    /// another.
+    /// another. A comparison of nothing does not pass.
     pub fn passes(&self, allowed: Allowed) -> bool {
         let fine = |pair: &Pair| match pair.class {
             Class::Quantised => allowed.quantised,
             Class::Uncompared => allowed.uncompared,
             class => class.is_same(),
         };
-        self.pairs.iter().all(fine) && !self.findings.iter().any(|f| f.severity == Severity::Error)
+        let compared = self.pairs.iter().any(|pair| pair.class != Class::Uncompared) || allowed.uncompared;
+        compared
+            && !self.pairs.is_empty()
+            && self.pairs.iter().all(fine)
+            && !self.findings.iter().any(|f| f.severity == Severity::Error)
     }
 }
