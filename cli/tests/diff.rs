@@ -520,3 +520,37 @@ fn the_goldens_conversions_are_what_they_were_made_from() {
     }
     assert!(pairs >= 25 && quantised >= 40, "{pairs} pairs, {quantised} quantised tensors");
 }
+
+/// A block of a quantised file that was written over, against the file's original and against the model that it was made
+/// from; the same file quantised well, and a matrix of it that belongs elsewhere.
+#[test]
+fn faults_show_through_quantisation() {
+    let Some(shared) = folder_from("SCANTLING_SHARED") else { return };
+    let (model, file) =
+        (shared.join("golden/models/qwen3_q256"), shared.join("golden/gguf/qwen3_q256.q4_k_m.gguf"));
+    let folder = tempfile::tempdir().unwrap();
+    let (_, _, document) = found(&model, &file, &[]);
+    let fine = pair(&document, "model.layers.0.mlp.gate_proj.weight");
+    assert_eq!(
+        (&fine["class"], &fine["measured"]["bound"]["kind"]),
+        (&"quantised".into(), &"relative-rms".into())
+    );
+    let relative = fine["measured"]["relative_rms"].as_f64().unwrap();
+    assert!((0.05..0.1).contains(&relative), "{relative}: what ggml's quantiser makes of Q4_K");
+
+    let name = "blk.0.ffn_gate.weight";
+    let mut changed = Planted::of(&file);
+    let tensor = changed.tensor(name);
+    let block = tensor.dtype.block_bytes();
+    tensor.bytes[7 * block + 16..8 * block].iter_mut().for_each(|b| *b ^= 0xa5);
+    let path = changed.write(&folder.path().join("damaged"));
+    let (exit, codes, document) = found(&model, &path, &["--allow", "quantised"]);
+    assert_eq!((exit, codes), (1, vec!["diff-damaged".to_owned()]), "{:#}", document["findings"]);
+    assert!(document["findings"].to_string().contains("1 blocks are farther"), "{:#}", document["findings"]);
+
+    let mut changed = Planted::of(&file);
+    changed.swap(name, "blk.0.ffn_up.weight");
+    let path = changed.write(&folder.path().join("swapped"));
+    let (exit, codes, document) = found(&model, &path, &["--allow", "quantised"]);
+    assert_eq!((exit, codes), (1, vec!["diff-misplaced".to_owned(); 2]), "{:#}", document["findings"]);
+}

@@ -196,7 +196,7 @@ static TABLE: [Row; 49] = {
         Row::new(TQ1_0,   "TQ1_0",  256,  54, Quantised).decode(ternary::tq1_0).error(0.8306).ggml(34),
         Row::new(TQ2_0,   "TQ2_0",  256,  66, Quantised).decode(ternary::tq2_0).error(0.8306).ggml(35),
         Row::new(MXFP4,   "MXFP4",   32,  17, Quantised).decode(fp4::mxfp4).suspect(fp4::mxfp4_suspect).error(0.1294).ggml(39),
-        Row::new(NVFP4,   "NVFP4",   64,  36, Quantised).decode(fp4::nvfp4).suspect(fp4::nvfp4_suspect).error(0.0925).ggml(40),
+        Row::new(NVFP4,   "NVFP4",   64,  36, Quantised).decode(fp4::nvfp4).suspect(fp4::nvfp4_suspect).error(0.0949).ggml(40),
         Row::new(Q1_0,    "Q1_0",   128,  18, Quantised).decode(one_two_bit::q1_0).error(0.7233).ggml(41),
         Row::new(Q2_0,    "Q2_0",    64,  18, Quantised).decode(one_two_bit::q2_0).error(0.7141).ggml(42),
     ]
@@ -346,9 +346,9 @@ impl DType {
     }
 
     /// How far ggml's quantiser moves numbers when it rounds them to this block type: the root mean square of the errors
-    /// as a share of that of the numbers, for numbers of a Laplace distribution (trained weights lie between a normal one
-    /// and this, where it is worse), with importance weights only where the type demands them. Measured on the row of that
-    /// distribution in golden/quants/quant.safetensors. `None` for types that are not quantised to, or not in blocks.
+    /// as a share of that of the numbers, for numbers of a normal or of a Laplace distribution, whichever is worse (trained
+    /// weights lie between the two), with importance weights only where the type demands them. Measured on these rows of
+    /// golden/quants/quant.safetensors. `None` for types that are not quantised to, or not in blocks.
     pub fn quantisation_error(self) -> Option<f64> {
         self.row().error
     }
