@@ -554,3 +554,25 @@ fn faults_show_through_quantisation() {
     let (exit, codes, document) = found(&model, &path, &["--allow", "quantised"]);
     assert_eq!((exit, codes), (1, vec!["diff-misplaced".to_owned(); 2]), "{:#}", document["findings"]);
 }
+
+/// The table of docs/diff.md is that of the types; `UPDATE=1` writes it.
+#[test]
+fn the_documents_table_is_the_types_own() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/diff.md");
+    let text = fs::read_to_string(&path).unwrap();
+    let by_step = [DType::Q4_0, DType::Q4_1, DType::Q5_0, DType::Q5_1, DType::Q8_0];
+    let rows = DType::all().filter_map(|dtype| {
+        let error = dtype.quantisation_error()?;
+        let whole = || format!("{:.4}", (1.5 * error).min(0.95));
+        let allowed = if by_step.contains(&dtype) { "one step".to_owned() } else { whole() };
+        Some(format!("| {dtype} | {error:.4} | {allowed} |"))
+    });
+    let table = rows.collect::<Vec<_>>().join("\n");
+    let (head, rest) = text.split_once("|---|---|---|\n").unwrap();
+    let (_, tail) = rest.split_once("\n\n").unwrap();
+    let wanted = format!("{head}|---|---|---|\n{table}\n\n{tail}");
+    if std::env::var_os("UPDATE").is_some() {
+        fs::write(&path, &wanted).unwrap();
+    }
+    assert!(text == wanted || std::env::var_os("UPDATE").is_some(), "run this test with UPDATE=1:\n{table}");
+}

@@ -1,5 +1,6 @@
 //! Numeric backends: what an op means stands in [`ops`], a kernel may only be faster.
 
+use crate::distance::{Distance, Run};
 use crate::dtype::DType;
 use crate::matrix::{Matrix, Rows, RowsBuf, RowsMut};
 use crate::ops::{self, Activation, Attending, Linear, Rotation, Routing};
@@ -53,6 +54,11 @@ pub trait Kernel: Send + Sync {
     /// Widens stored blocks to f32; see [`quant::decode`].
     fn decode(&self, dtype: DType, raw: &[u8], out: &mut [f32]) -> Result<(), DecodeError> {
         inherited!(self.decode(dtype, raw, out) or quant::decode(dtype, raw, out))
+    }
+
+    /// How far two runs of numbers are apart; see [`Distance::of`], whose bits every kernel gives.
+    fn distance(&self, first: u64, a: &[f32], b: &[f32], run: usize, runs: &mut Vec<Run>) -> Distance {
+        inherited!(self.distance(first, a, b, run, runs) or Distance::of(first, a, b, run, runs))
     }
 
     /// Σ w·x over one stored row; see [`ops::dot`].

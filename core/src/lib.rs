@@ -26,6 +26,7 @@ pub mod convert;
 pub mod decoder;
 pub mod derived;
 pub mod diff;
+pub mod distance;
 pub mod dtype;
 pub mod error;
 pub mod finding;

@@ -1,7 +1,7 @@
 //! Two tensors in one form: how far they are apart, and whether their element types account for it.
 
-use super::distance::Distance;
 use crate::convert::Converted;
+use crate::distance::{Distance, RUN, Run};
 use crate::dtype::DType;
 use crate::kernel::Kernel;
 use crate::quant::rounding::{block_step, float_step};
@@ -133,6 +133,18 @@ impl Bound {
         Bound::Relative { whole: (SLACK * error).min(MOST), block: (of_block, block) }
     }
 
+    /// How many numbers are to have figures of their own: a block, so that it can be held against the bound.
+    fn run(&self, sides: [Option<DType>; 2]) -> usize {
+        match self {
+            Bound::Equal => RUN,
+            Bound::Relative { block: (_, elements), .. } => *elements,
+            Bound::Step => {
+                let blocks = sides.iter().flatten().filter(|d| d.is_quantised()).map(|d| d.block_values());
+                blocks.max().unwrap_or(RUN)
+            }
+        }
+    }
+
     /// In words.
     pub fn words(&self) -> String {
         match self {
@@ -166,30 +178,32 @@ pub(super) fn measure(
     let piece = a.numbers.piece(Some(b.numbers));
     let bound = Bound::of(a.dtype, b.dtype);
     let pieces = len.div_ceil(piece);
-    let one = |buffers: &mut [Vec<f32>; 2], which: usize| {
+    let run = bound.run(rounding(a.dtype, b.dtype));
+    let one = |buffers: &mut Buffers, which: usize| {
         let first = which.saturating_mul(piece);
         let some = piece.min(len.saturating_sub(first));
-        let [x, y] = buffers;
+        let Buffers { x, y, runs } = buffers;
         for (side, buffer) in [(a, &mut *x), (b, &mut *y)] {
             buffer.resize(some, 0.0);
             side.numbers.read(kernel, first, buffer);
         }
         read(some);
-        let mut measured =
-            Measured { distance: Distance::of(first as u64, x, y), bound, ..Measured::default() };
+        runs.clear();
+        let distance = kernel.distance(first as u64, x, y, run, runs);
+        let mut measured = Measured { distance, bound, ..Measured::default() };
         if measured.distance.differing > 0 {
             match bound {
                 Bound::Equal => {}
-                Bound::Step => measured.steps(first, [(a, x), (b, y)]),
-                Bound::Relative { block, .. } => measured.blocks(first, x, y, block, rounds(a, b)),
+                Bound::Step => measured.steps(first, [(a, x), (b, y)], (run, runs)),
+                Bound::Relative { block, .. } => measured.blocks(first, block, rounds(a, b), runs),
             }
         }
         measured
     };
     let all: Vec<Measured> = if pieces <= 1 {
-        (0..pieces).map(|which| one(&mut Default::default(), which)).collect()
+        (0..pieces).map(|which| one(&mut Buffers::default(), which)).collect()
     } else {
-        (0..pieces).into_par_iter().map_init(Default::default, one).collect()
+        (0..pieces).into_par_iter().map_init(Buffers::default, one).collect()
     };
     let mut whole = Measured { bound, ..Measured::default() };
     for piece in &all {
@@ -200,6 +214,14 @@ pub(super) fn measure(
     whole
 }
 
+/// Numbers of both sides, and the figures of each run of them.
+#[derive(Default)]
+struct Buffers {
+    x: Vec<f32>,
+    y: Vec<f32>,
+    runs: Vec<Run>,
+}
+
 /// Which sides round.
 fn rounds(a: &Side<'_, '_>, b: &Side<'_, '_>) -> [bool; 2] {
     rounding(a.dtype, b.dtype).map(|dtype| dtype.is_some())
@@ -207,45 +229,53 @@ fn rounds(a: &Side<'_, '_>, b: &Side<'_, '_>) -> [bool; 2] {
 
 impl Measured {
     /// Counts the elements that are more than one step of each side that rounds apart.
-    fn steps(&mut self, first: usize, sides: [(&Side<'_, '_>, &Vec<f32>); 2]) {
+    fn steps(&mut self, first: usize, sides: [(&Side<'_, '_>, &Vec<f32>); 2], runs: (usize, &[Run])) {
         let [(a, x), (b, y)] = sides;
+        let (run, figures) = runs;
         let rounds = rounds(a, b);
-        let mut allowed = vec![0.0f64; x.len().min(y.len())];
-        for ((side, values), rounds) in [(a, x), (b, y)].into_iter().zip(rounds) {
-            let Some(dtype) = side.dtype.filter(|_| rounds) else { continue };
-            if dtype.is_quantised() {
-                let Some((_, raw)) = side.numbers.raw() else { continue };
-                let (elements, bytes) = (dtype.block_values().max(1), dtype.block_bytes().max(1));
-                let blocks = raw.chunks_exact(bytes).skip(first.checked_div(elements).unwrap_or(0));
-                for (allowed, block) in allowed.chunks_mut(elements).zip(blocks) {
-                    let step = block_step(dtype, block).unwrap_or(0.0);
-                    allowed.iter_mut().for_each(|a| *a += step);
-                }
-            } else {
-                let steps = values.iter().map(|v| float_step(dtype, *v).unwrap_or(0.0));
-                allowed.iter_mut().zip(steps).for_each(|(a, step)| *a += step);
+        for (which, figures) in figures.iter().enumerate() {
+            if figures.largest == 0.0 {
+                continue;
             }
-        }
-        for (i, ((x, y), allowed)) in x.iter().zip(y).zip(&allowed).enumerate() {
-            let apart = (f64::from(*x) - f64::from(*y)).abs();
-            // What is no number on either side is told by the distance.
-            if apart.is_finite() && apart > *allowed {
-                self.count(first.saturating_add(i));
+            let from = which.saturating_mul(run);
+            let of_blocks = |side: &Side<'_, '_>| {
+                let dtype = side.dtype.filter(|d| d.is_quantised())?;
+                let block = first.saturating_add(from).checked_div(dtype.block_values())?;
+                let from = block.saturating_mul(dtype.block_bytes());
+                let (_, raw) = side.numbers.raw()?;
+                block_step(dtype, raw.get(from..from.saturating_add(dtype.block_bytes()))?)
+            };
+            let steps = [a, b].map(|side| of_blocks(side).unwrap_or(0.0));
+            let blocks: f64 =
+                steps.iter().zip(rounds).filter(|(_, rounds)| *rounds).map(|(step, _)| *step).sum();
+            if figures.largest <= blocks {
+                continue;
+            }
+            let some = |values: &Vec<f32>| {
+                values.get(from..).unwrap_or_default().iter().take(run).copied().collect::<Vec<f32>>()
+            };
+            for (i, (x, y)) in some(x).into_iter().zip(some(y)).enumerate() {
+                let of_float = |side: &Side<'_, '_>, x: f32| {
+                    side.dtype.and_then(|dtype| float_step(dtype, x)).unwrap_or(0.0)
+                };
+                let floats = [of_float(a, x), of_float(b, y)];
+                let floats: f64 =
+                    floats.iter().zip(rounds).filter(|(_, rounds)| *rounds).map(|(step, _)| *step).sum();
+                let apart = (f64::from(x) - f64::from(y)).abs();
+                // What is no number on either side is told by the distance.
+                if apart.is_finite() && apart > blocks + floats {
+                    self.count(first.saturating_add(from).saturating_add(i));
+                }
             }
         }
     }
 
     /// Counts the blocks whose errors are more than a share of their numbers, as the side has them that does not round.
-    fn blocks(&mut self, first: usize, x: &[f32], y: &[f32], block: (f64, usize), rounds: [bool; 2]) {
+    fn blocks(&mut self, first: usize, block: (f64, usize), rounds: [bool; 2], runs: &[Run]) {
         let (share, elements) = block;
-        let finer = if rounds[0] && !rounds[1] { y } else { x };
-        let runs =
-            x.chunks(elements.max(1)).zip(y.chunks(elements.max(1))).zip(finer.chunks(elements.max(1)));
-        for (i, ((x, y), finer)) in runs.enumerate() {
-            let square = |x: f64| x * x;
-            let errors: f64 = x.iter().zip(y).map(|(x, y)| square(f64::from(*x) - f64::from(*y))).sum();
-            let numbers: f64 = finer.iter().map(|x| square(f64::from(*x))).sum();
-            if errors.is_finite() && errors > square(share) * numbers {
+        for (i, run) in runs.iter().enumerate() {
+            let finer = if rounds[0] && !rounds[1] { run.b } else { run.a };
+            if run.squares.is_finite() && run.squares > share * share * finer {
                 self.count(first.saturating_add(i.saturating_mul(elements)));
             }
         }

@@ -15,6 +15,7 @@ mod pointwise;
 mod widen;
 
 use crate::simd::{Op, Simd};
+use scantling_core::distance::{Distance, Run};
 use scantling_core::dtype::DType;
 use scantling_core::kernel::Kernel;
 use scantling_core::matrix::{Matrix, Rows, RowsMut};
@@ -36,6 +37,24 @@ impl<S: Simd> Exact<S> {
     }
 }
 
+/// [`Distance::of`], compiled for the instructions at hand.
+struct Apart<'a> {
+    first: u64,
+    a: &'a [f32],
+    b: &'a [f32],
+    run: usize,
+    runs: &'a mut Vec<Run>,
+}
+
+impl Op for Apart<'_> {
+    type Out = Distance;
+
+    #[inline(always)]
+    fn call<S: Simd>(self, _: S) -> Distance {
+        Distance::of(self.first, self.a, self.b, self.run, self.runs)
+    }
+}
+
 impl<S: Simd> Kernel for Exact<S> {
     fn name(&self) -> String {
         self.name.to_owned()
@@ -45,6 +64,10 @@ impl<S: Simd> Kernel for Exact<S> {
         quant::check(dtype, raw, out)?;
         self.simd.run(widen::Widen { dtype, raw, out });
         Ok(())
+    }
+
+    fn distance(&self, first: u64, a: &[f32], b: &[f32], run: usize, runs: &mut Vec<Run>) -> Distance {
+        self.simd.run(Apart { first, a, b, run, runs })
     }
 
     fn dot(&self, dtype: DType, w: &[u8], x: &[f32]) -> f32 {
