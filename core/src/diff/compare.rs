@@ -99,48 +99,92 @@ pub enum Bound {
     },
 }
 
-/// An element type as far as it rounds numbers.
-fn coarseness(dtype: DType) -> f64 {
-    let steps = float_step(dtype, 1.0).unwrap_or(if dtype == DType::F64 { 0.0 } else { 2f64.powi(-23) });
-    dtype.quantisation_error().map_or(steps, |error| 1.0 + error)
+/// How a side rounds numbers that the other side holds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Rounding {
+    /// Not, or no more coarsely than the other side.
+    None,
+    /// Each by itself, to a float type.
+    Float(DType),
+    /// In blocks.
+    Block(DType),
+    /// In a packed scheme, with an error of this size.
+    Packed(f64),
 }
 
-/// Which of the two element types round: the coarser of two float types, and every block type.
-fn rounding(a: Option<DType>, b: Option<DType>) -> [Option<DType>; 2] {
-    let (Some(a), Some(b)) = (a, b) else { return [None; 2] };
-    let coarser = |one: DType, other: DType| {
-        one.is_quantised() || float_step(one, 1.0).is_some() && coarseness(one) > coarseness(other)
-    };
+/// The relative error of a float type.
+fn coarseness(dtype: DType) -> f64 {
+    float_step(dtype, 1.0).unwrap_or(if dtype == DType::F64 { 0.0 } else { 2f64.powi(-23) })
+}
+
+/// Which of the two sides round: the coarser of two float types, and whatever is quantised.
+fn rounding(a: &Side<'_, '_>, b: &Side<'_, '_>) -> [Rounding; 2] {
     // F16 has more bits and BF16 more range: neither holds the other.
-    let crossed = [a, b].contains(&DType::F16) && [a, b].contains(&DType::BF16);
-    [(crossed || coarser(a, b)).then_some(a), (crossed || coarser(b, a)).then_some(b)]
+    let types = [a.dtype, b.dtype];
+    let crossed = types.contains(&Some(DType::F16)) && types.contains(&Some(DType::BF16));
+    let of = |one: &Side<'_, '_>, other: &Side<'_, '_>| match (one.numbers.packed_error(), one.dtype) {
+        (Some(error), _) => Rounding::Packed(error),
+        (None, Some(dtype)) if dtype.is_quantised() => Rounding::Block(dtype),
+        (None, Some(dtype)) if float_step(dtype, 1.0).is_some() => {
+            let finer = |other: DType| !other.is_quantised() && coarseness(other) < coarseness(dtype);
+            let coarser = crossed || other.numbers.packed_error().is_none() && other.dtype.is_some_and(finer);
+            if coarser { Rounding::Float(dtype) } else { Rounding::None }
+        }
+        _ => Rounding::None,
+    };
+    [of(a, b), of(b, a)]
+}
+
+impl Rounding {
+    /// Whether each element has a step of its own to be held against.
+    fn by_steps(self) -> bool {
+        match self {
+            Rounding::None | Rounding::Float(_) => true,
+            Rounding::Block(dtype) => has_steps(dtype),
+            Rounding::Packed(_) => false,
+        }
+    }
+
+    /// The error that is usual, as a share of the numbers.
+    fn error(self) -> f64 {
+        match self {
+            Rounding::None => 0.0,
+            Rounding::Float(dtype) => coarseness(dtype),
+            Rounding::Block(dtype) => dtype.quantisation_error().unwrap_or_default(),
+            Rounding::Packed(error) => error,
+        }
+    }
+
+    fn block(self) -> usize {
+        match self {
+            Rounding::Block(dtype) => dtype.block_values(),
+            _ => 1,
+        }
+    }
 }
 
 impl Bound {
-    /// Of two element types.
-    fn of(a: Option<DType>, b: Option<DType>) -> Bound {
-        let sides: Vec<DType> = rounding(a, b).into_iter().flatten().collect();
-        if sides.is_empty() {
+    /// Of two sides that round so.
+    fn of(sides: [Rounding; 2]) -> Bound {
+        if sides == [Rounding::None; 2] {
             return Bound::Equal;
         }
-        let by_steps = |dtype: &DType| !dtype.is_quantised() || has_steps(*dtype);
-        if sides.iter().all(by_steps) {
+        if sides.iter().all(|side| side.by_steps()) {
             return Bound::Step;
         }
-        let error: f64 = sides.iter().map(|d| d.quantisation_error().unwrap_or_else(|| coarseness(*d))).sum();
-        let block = sides.iter().filter(|d| d.is_quantised()).map(|d| d.block_values()).max().unwrap_or(1);
+        let error: f64 = sides.iter().map(|side| side.error()).sum();
+        let block = sides.iter().map(|side| side.block()).max().filter(|block| *block > 1).unwrap_or(RUN);
         let of_block = (BLOCK_SLACK * error).min(MOST_OF_BLOCK);
         Bound::Relative { whole: (SLACK * error).min(MOST), block: (of_block, block) }
     }
 
     /// How many numbers are to have figures of their own: a block, so that it can be held against the bound.
-    fn run(&self, sides: [Option<DType>; 2]) -> usize {
+    fn run(&self, sides: [Rounding; 2]) -> usize {
         match self {
             Bound::Equal => RUN,
             Bound::Relative { block: (_, elements), .. } => *elements,
             Bound::Step => {
-                let blocks = sides.iter().flatten().filter(|d| d.is_quantised()).map(|d| d.block_values());
-                blocks.max().unwrap_or(RUN)
+                sides.iter().map(|side| side.block()).max().filter(|block| *block > 1).unwrap_or(RUN)
             }
         }
     }
@@ -176,9 +220,10 @@ pub(super) fn measure(
 ) -> Measured {
     let len = a.numbers.len().min(b.numbers.len());
     let piece = a.numbers.piece(Some(b.numbers));
-    let bound = Bound::of(a.dtype, b.dtype);
+    let rounds = rounding(a, b);
+    let bound = Bound::of(rounds);
     let pieces = len.div_ceil(piece);
-    let run = bound.run(rounding(a.dtype, b.dtype));
+    let run = bound.run(rounds);
     let one = |buffers: &mut Buffers, which: usize| {
         let first = which.saturating_mul(piece);
         let some = piece.min(len.saturating_sub(first));
@@ -194,8 +239,8 @@ pub(super) fn measure(
         if measured.distance.differing > 0 {
             match bound {
                 Bound::Equal => {}
-                Bound::Step => measured.steps(first, [(a, x), (b, y)], (run, runs)),
-                Bound::Relative { block, .. } => measured.blocks(first, block, rounds(a, b), runs),
+                Bound::Step => measured.steps(first, [(a, x), (b, y)], rounds, (run, runs)),
+                Bound::Relative { block, .. } => measured.blocks(first, block, rounds, runs),
             }
         }
         measured
@@ -222,48 +267,40 @@ struct Buffers {
     runs: Vec<Run>,
 }
 
-/// Which sides round.
-fn rounds(a: &Side<'_, '_>, b: &Side<'_, '_>) -> [bool; 2] {
-    rounding(a.dtype, b.dtype).map(|dtype| dtype.is_some())
-}
-
 impl Measured {
     /// Counts the elements that are more than one step of each side that rounds apart.
-    fn steps(&mut self, first: usize, sides: [(&Side<'_, '_>, &Vec<f32>); 2], runs: (usize, &[Run])) {
+    fn steps(
+        &mut self,
+        first: usize,
+        sides: [(&Side<'_, '_>, &Vec<f32>); 2],
+        rounds: [Rounding; 2],
+        runs: (usize, &[Run]),
+    ) {
         let [(a, x), (b, y)] = sides;
         let (run, figures) = runs;
-        let rounds = rounds(a, b);
-        for (which, figures) in figures.iter().enumerate() {
-            if figures.largest == 0.0 {
-                continue;
-            }
+        for (which, figures) in figures.iter().enumerate().filter(|(_, figures)| figures.largest > 0.0) {
             let from = which.saturating_mul(run);
-            let of_blocks = |side: &Side<'_, '_>| {
-                let dtype = side.dtype.filter(|d| d.is_quantised())?;
+            let step = |side: &Side<'_, '_>, rounding: Rounding| {
+                let Rounding::Block(dtype) = rounding else { return None };
                 let block = first.saturating_add(from).checked_div(dtype.block_values())?;
                 let from = block.saturating_mul(dtype.block_bytes());
                 let (_, raw) = side.numbers.raw()?;
                 block_step(dtype, raw.get(from..from.saturating_add(dtype.block_bytes()))?)
             };
-            let steps = [a, b].map(|side| of_blocks(side).unwrap_or(0.0));
-            let blocks: f64 =
-                steps.iter().zip(rounds).filter(|(_, rounds)| *rounds).map(|(step, _)| *step).sum();
-            if figures.largest <= blocks {
+            let of_blocks = step(a, rounds[0]).unwrap_or(0.0) + step(b, rounds[1]).unwrap_or(0.0);
+            if figures.largest <= of_blocks {
                 continue;
             }
-            let some = |values: &Vec<f32>| {
-                values.get(from..).unwrap_or_default().iter().take(run).copied().collect::<Vec<f32>>()
-            };
+            let some = |values: &'_ [f32]| values.iter().skip(from).take(run).copied().collect::<Vec<f32>>();
             for (i, (x, y)) in some(x).into_iter().zip(some(y)).enumerate() {
-                let of_float = |side: &Side<'_, '_>, x: f32| {
-                    side.dtype.and_then(|dtype| float_step(dtype, x)).unwrap_or(0.0)
+                let step = |rounding: Rounding, x: f32| match rounding {
+                    Rounding::Float(dtype) => float_step(dtype, x).unwrap_or(0.0),
+                    _ => 0.0,
                 };
-                let floats = [of_float(a, x), of_float(b, y)];
-                let floats: f64 =
-                    floats.iter().zip(rounds).filter(|(_, rounds)| *rounds).map(|(step, _)| *step).sum();
+                let allowed = of_blocks + step(rounds[0], x) + step(rounds[1], y);
                 let apart = (f64::from(x) - f64::from(y)).abs();
                 // What is no number on either side is told by the distance.
-                if apart.is_finite() && apart > blocks + floats {
+                if apart.is_finite() && apart > allowed {
                     self.count(first.saturating_add(from).saturating_add(i));
                 }
             }
@@ -271,10 +308,11 @@ impl Measured {
     }
 
     /// Counts the blocks whose errors are more than a share of their numbers, as the side has them that does not round.
-    fn blocks(&mut self, first: usize, block: (f64, usize), rounds: [bool; 2], runs: &[Run]) {
+    fn blocks(&mut self, first: usize, block: (f64, usize), rounds: [Rounding; 2], runs: &[Run]) {
         let (share, elements) = block;
         for (i, run) in runs.iter().enumerate() {
-            let finer = if rounds[0] && !rounds[1] { run.b } else { run.a };
+            let finer =
+                if rounds[0] != Rounding::None && rounds[1] == Rounding::None { run.b } else { run.a };
             if run.squares.is_finite() && run.squares > share * share * finer {
                 self.count(first.saturating_add(i.saturating_mul(elements)));
             }
@@ -332,18 +370,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_coarser_type_rounds_and_equal_ones_do_not() {
-        use DType::{BF16, F16, F32, F64, Q4_0, Q4_K, Q8_0};
-        let of = |a, b| rounding(Some(a), Some(b));
-        assert_eq!(of(F32, BF16), [None, Some(BF16)]);
-        assert_eq!(of(F16, BF16), [Some(F16), Some(BF16)]);
-        assert_eq!(of(BF16, BF16), [None, None]);
-        assert_eq!(of(F64, F32), [None, None]);
-        assert_eq!(of(Q4_K, BF16), [Some(Q4_K), None]);
-        assert_eq!(of(Q4_K, Q4_K), [Some(Q4_K), Some(Q4_K)]);
-        assert_eq!(Bound::of(Some(F32), Some(Q8_0)), Bound::Step);
-        assert_eq!(Bound::of(Some(BF16), Some(BF16)), Bound::Equal);
-        let Bound::Relative { whole, block } = Bound::of(Some(Q4_0), Some(Q4_K)) else { panic!("by steps") };
+    fn bounds_follow_from_what_rounds() {
+        use Rounding::{Block, Float, None, Packed};
+        assert_eq!(Bound::of([None, None]), Bound::Equal);
+        assert_eq!(Bound::of([None, Float(DType::BF16)]), Bound::Step);
+        assert_eq!(Bound::of([None, Block(DType::Q8_0)]), Bound::Step);
+        let Bound::Relative { whole, block } = Bound::of([Block(DType::Q4_0), Block(DType::Q4_K)]) else {
+            panic!("Q4_K has no steps")
+        };
         assert!((whole - 1.5 * (0.1146 + 0.087)).abs() < 1e-12 && block.1 == 256, "{whole} {block:?}");
+        let Bound::Relative { whole, block } = Bound::of([None, Packed(0.1)]) else { panic!("packed") };
+        assert!((whole - 0.15).abs() < 1e-12 && block.1 == RUN, "{whole} {block:?}");
+        let Bound::Relative { whole, .. } = Bound::of([None, Block(DType::TQ1_0)]) else { panic!("TQ1_0") };
+        assert_eq!(whole, 0.95);
     }
 }
