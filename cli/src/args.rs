@@ -4,12 +4,14 @@ mod compute;
 mod diff;
 mod generate;
 mod kernels;
+mod memory;
 mod run;
 
 pub use compute::*;
 pub use diff::*;
 pub use generate::*;
 pub use kernels::*;
+pub use memory::*;
 pub use run::*;
 mod tokens;
 
@@ -86,6 +88,8 @@ pub enum Command {
     Perplexity(PerplexityArgs),
     /// Let a model write on from a text
     Generate(GenerateArgs),
+    /// Tell what a run would take in memory: weights, keys and values, and what is worked with
+    Memory(MemoryArgs),
     /// Measure how fast a model reads prompts and writes tokens
     Bench(BenchArgs),
     /// List, check and measure the kernels that compute

@@ -39,6 +39,12 @@ pub trait Kernel: Send + Sync {
         inherited!(self.threads() or 1)
     }
 
+    /// Bytes that it takes for itself, on all its threads together, while it does a piece of work: at most, and never
+    /// less for more rows or positions. What an op's definition takes for itself is next to nothing.
+    fn scratch(&self, job: &Job) -> usize {
+        inherited!(self.scratch(job) or 0)
+    }
+
     /// What it has to say about the work done so far, a line each, for whoever shows it: nothing, but for kernels
     /// that watch another (`verify`, `profile`).
     fn report(&self) -> Vec<String> {
@@ -246,6 +252,29 @@ pub enum Precision {
     Quantised {
         /// Elements that share a scale.
         block: usize,
+    },
+}
+
+/// A piece of work, by its sizes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Job {
+    /// A product of activations with a stored matrix.
+    Product {
+        /// Element type of the matrix.
+        dtype: DType,
+        /// Inputs.
+        cols: usize,
+        /// Rows of activations.
+        rows: usize,
+    },
+    /// Attention.
+    Attention {
+        /// The heads.
+        how: Attending<'static>,
+        /// Rows of queries.
+        queries: usize,
+        /// Positions of keys and values.
+        positions: usize,
     },
 }
 

@@ -7,7 +7,7 @@
 //! - What runs: [`model`] (opened and fed), [`pass`] (one forward pass), [`weights`], [`cache`], [`rope`],
 //!   [`sample`].
 //! - Text and ids, with the feature `tokenizer`: the module of that name.
-//! - What one asks of a run: [`logits`], [`trace`], [`perplexity`].
+//! - What one asks of a run: [`logits`], [`trace`], [`perplexity`], and before it, what it takes: [`memory`].
 //! - What one asks of two models: [`diff`], after bringing both into one form ([`convert`]).
 //! - What plugs in: [`registry`]; how a path is opened: [`open`]; why not: [`error`], [`finding`], [`foreign`].
 
@@ -36,9 +36,11 @@ pub mod generate;
 pub mod index;
 pub mod json;
 pub mod kernel;
+pub mod ledger;
 pub mod logits;
 pub mod machine;
 pub mod matrix;
+pub mod memory;
 pub mod metadata;
 pub mod model;
 mod names;

@@ -12,6 +12,7 @@ mod inspect;
 mod kernels;
 mod logits;
 mod man;
+pub mod memory;
 mod perplexity;
 mod plugins;
 mod tokens;
@@ -67,6 +68,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
 fn model_of(command: &Command) -> String {
     let model = match command {
         Command::Generate(args) => Some(args.model.as_path()),
+        Command::Memory(args) => Some(args.model.as_path()),
         Command::Bench(args) => Some(args.model.as_path()),
         Command::Tokenize(args) => Some(args.model.as_path()),
         Command::Detokenize(args) => Some(args.model.as_path()),
@@ -86,6 +88,7 @@ fn dispatch(cli: &Cli, screen: &mut Screen<'_>) -> Result<u8> {
         Command::Check(args) => check::run(&Registry::linked()?, args, &cli.look, screen),
         Command::Plugins(args) => plugins::run(&Registry::linked()?, args, screen),
         Command::Generate(args) => generate::run(&Registry::linked()?, args, &cli.look, screen),
+        Command::Memory(args) => memory::run(&Registry::linked()?, args, &cli.look, screen),
         Command::Bench(args) => bench::run(&Registry::linked()?, args, &cli.look, screen),
         Command::Kernels { command } => kernels::run(&Registry::linked()?, command, &cli.look, screen),
         Command::Tokenize(args) => tokens::tokenize(&Registry::linked()?, args, screen),

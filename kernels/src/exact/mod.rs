@@ -17,7 +17,7 @@ mod widen;
 use crate::simd::{Op, Simd};
 use scantling_core::distance::{Distance, Run};
 use scantling_core::dtype::DType;
-use scantling_core::kernel::Kernel;
+use scantling_core::kernel::{Job, Kernel};
 use scantling_core::matrix::{Matrix, Rows, RowsMut};
 use scantling_core::ops::{self, Activation, Attending, Linear};
 use scantling_core::quant::{self, DecodeError};
@@ -118,6 +118,23 @@ impl<S: Simd> Kernel for Exact<S> {
 
     fn softcap(&self, x: RowsMut<'_>, cap: f32) {
         self.simd.run(gates::Softcap { x, cap });
+    }
+
+    fn scratch(&self, job: &Job) -> usize {
+        // Fewer than many rows take what few of them do, and more may take less.
+        match job {
+            Job::Product { cols, rows, .. } => {
+                let few = self.simd.run(dots::Takes((*rows).min(MANY - 1), *cols));
+                let many = if *rows < MANY { 0 } else { self.simd.run(panels::Takes(*rows, *cols)) };
+                few.max(many)
+            }
+            Job::Attention { how, queries, positions } => {
+                let few = self.simd.run(attention::Takes(how, *queries, *positions));
+                let many =
+                    if *queries < MANY { 0 } else { self.simd.run(attention_many::Takes(how, *positions)) };
+                few.max(many)
+            }
+        }
     }
 
     fn saturate(&self, rounds: u64) -> u64 {

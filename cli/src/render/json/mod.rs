@@ -9,6 +9,7 @@ mod emitter;
 pub mod generate;
 pub mod kernel_check;
 pub mod kernels;
+pub mod memory;
 mod parts;
 pub mod runs;
 pub mod tokens;

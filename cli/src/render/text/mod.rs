@@ -12,6 +12,7 @@ pub mod generate;
 pub mod kernel_check;
 pub mod kernels;
 mod listing;
+pub mod memory;
 mod metadata;
 pub mod runs;
 pub mod table;
