@@ -146,5 +146,9 @@ impl Packed for Blank {
         self.bytes
     }
 
+    fn quantisation_error(&self) -> f64 {
+        0.0
+    }
+
     fn widen(&self, _: usize, _: &mut [f32]) {}
 }
