@@ -2,13 +2,17 @@
 
 mod compute;
 mod generate;
+mod hash;
 mod kernels;
 mod run;
+mod show;
 
 pub use compute::*;
 pub use generate::*;
+pub use hash::*;
 pub use kernels::*;
 pub use run::*;
+pub use show::*;
 mod tokens;
 
 pub use tokens::*;
@@ -72,6 +76,10 @@ pub enum Command {
     Inspect(InspectArgs),
     /// Check one model or many, and say what is wrong with them
     Check(CheckArgs),
+    /// Show the numbers of a tensor, its bytes, or a block of it field by field
+    Show(ShowArgs),
+    /// Give digests of tensors and of the whole, and hold a model against those that were kept
+    Hash(HashArgs),
     /// List the formats, architectures and kernels in this program
     Plugins(PluginsArgs),
     /// Show which tokens a model finds likely next

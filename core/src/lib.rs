@@ -7,6 +7,7 @@
 //! - What runs: [`model`] (opened and fed), [`pass`] (one forward pass), [`weights`], [`cache`], [`rope`],
 //!   [`sample`].
 //! - Text and ids, with the feature `tokenizer`: the module of that name.
+//! - What one asks of a model: [`show`] (its numbers), [`hash`] (digests of them).
 //! - What one asks of a run: [`logits`], [`trace`], [`perplexity`].
 //! - What plugs in: [`registry`]; how a path is opened: [`open`]; why not: [`error`], [`finding`], [`foreign`].
 
@@ -30,6 +31,7 @@ pub mod finding;
 pub mod foreign;
 #[cfg(feature = "tokenizer")]
 pub mod generate;
+pub mod hash;
 pub mod index;
 pub mod json;
 pub mod kernel;
@@ -38,7 +40,7 @@ pub mod machine;
 pub mod matrix;
 pub mod metadata;
 pub mod model;
-mod names;
+pub mod names;
 pub mod npy;
 pub mod open;
 pub mod ops;
@@ -52,6 +54,7 @@ pub mod registry;
 pub mod report;
 pub mod rope;
 pub mod sample;
+pub mod show;
 pub mod source;
 pub mod table;
 #[cfg(feature = "tokenizer")]

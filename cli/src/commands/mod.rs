@@ -7,14 +7,19 @@ mod check;
 mod completions;
 mod explain;
 mod generate;
+mod hash;
 mod inspect;
 mod kernels;
 mod logits;
 mod man;
 mod perplexity;
 mod plugins;
+mod show;
 mod tokens;
 mod trace;
+
+pub use hash::Told;
+pub use show::{Shown, Wrote, each_line};
 
 use crate::args::{Cli, Command, Ids, KernelsCommand, LookArgs, OverrideArgs, PromptArgs};
 use crate::backend::Backend;
@@ -72,6 +77,8 @@ fn model_of(command: &Command) -> String {
         Command::Logits(args) => Some(args.model.as_path()),
         Command::Trace(args) => Some(args.model.as_path()),
         Command::Perplexity(args) => Some(args.model.as_path()),
+        Command::Show(args) => Some(args.model.as_path()),
+        Command::Hash(args) => Some(args.model.as_path()),
         Command::Kernels { command: KernelsCommand::Check(args) } => args.model.as_deref(),
         Command::Kernels { command: KernelsCommand::Bench(args) } => args.model.as_deref(),
         _ => None,
@@ -83,6 +90,8 @@ fn dispatch(cli: &Cli, screen: &mut Screen<'_>) -> Result<u8> {
     match &cli.command {
         Command::Inspect(args) => inspect::run(&Registry::linked()?, args, &cli.look, screen),
         Command::Check(args) => check::run(&Registry::linked()?, args, &cli.look, screen),
+        Command::Show(args) => show::run(&Registry::linked()?, args, screen),
+        Command::Hash(args) => hash::run(&Registry::linked()?, args, screen),
         Command::Plugins(args) => plugins::run(&Registry::linked()?, args, screen),
         Command::Generate(args) => generate::run(&Registry::linked()?, args, &cli.look, screen),
         Command::Bench(args) => bench::run(&Registry::linked()?, args, &cli.look, screen),

@@ -19,7 +19,8 @@ impl Listing {
         Ok(Listing { sort, include: globs(include)?, exclude: globs(exclude)? })
     }
 
-    fn shows(&self, name: &str) -> bool {
+    /// Whether a name is one of those that are shown.
+    pub fn shows(&self, name: &str) -> bool {
         self.include.as_ref().is_none_or(|g| g.is_match(name))
             && !self.exclude.as_ref().is_some_and(|g| g.is_match(name))
     }

@@ -6,10 +6,12 @@ pub mod bench;
 pub mod compute;
 mod emitter;
 pub mod generate;
+pub mod hash;
 pub mod kernel_check;
 pub mod kernels;
 mod parts;
 pub mod runs;
+pub mod show;
 pub mod tokens;
 
 pub use emitter::Emitter;
