@@ -126,17 +126,20 @@ pub fn records(source: &dyn WeightSource, file: &File) -> Vec<Record> {
 /// What the name of a file in a store says it holds.
 fn by_name(path: &Path) -> Option<Record> {
     let name = path.file_name()?.to_str()?;
-    let folders: Vec<&str> = path.iter().rev().skip(1).take(2).filter_map(|part| part.to_str()).collect();
-    let said = match folders.as_slice() {
-        ["blobs", ..] => match name.strip_prefix("sha256-") {
-            Some(hex) => Said::Sha256(Digest::parse(hex)?),
-            None => Some(said(name)).filter(|said| !matches!(said, Said::Unknown(_)))?,
-        },
-        ["sha256", "blobs"] => Said::Sha256(Digest::parse(name)?),
+    let mut folders = path.iter().rev().skip(1).filter_map(|part| part.to_str());
+    let (at, said) = match (folders.next()?, folders.next()) {
+        ("blobs", _) => {
+            let said = match name.strip_prefix("sha256-") {
+                Some(hex) => Said::Sha256(Digest::parse(hex)?),
+                None => said(name),
+            };
+            (format!("blobs/{name}"), said)
+        }
+        ("sha256", Some("blobs")) => (format!("blobs/sha256/{name}"), Said::Sha256(Digest::parse(name)?)),
         _ => return None,
     };
-    let shown = folders.into_iter().rev().chain([name]).collect::<Vec<_>>().join("/");
-    Some(Record { at: shown, said })
+    // A file that is called anything else says nothing.
+    (!matches!(said, Said::Unknown(_))).then_some(Record { at, said })
 }
 
 /// A tag as the hub gives it: SHA-256 of large files, of small ones what git calls them.

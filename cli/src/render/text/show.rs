@@ -165,7 +165,8 @@ fn block(screen: &mut Screen<'_>, view: &View<'_>, block: &Block<'_>) -> fmt::Re
         }
     }
     writeln!(screen)?;
-    hanging(screen, &format!("  element = {}", block.layout.formula), 0, 4)?;
+    write!(screen, "  ")?;
+    hanging(screen, &format!("element = {}", block.layout.formula), 2, 4)?;
     rows(screen, &Values::F32(block.elements.clone()), 4, 8)
 }
 
