@@ -1,6 +1,7 @@
 //! The arguments: definitions and help texts, nothing else.
 
 mod compute;
+mod diff;
 mod generate;
 mod hash;
 mod kernels;
@@ -8,6 +9,7 @@ mod run;
 mod show;
 
 pub use compute::*;
+pub use diff::*;
 pub use generate::*;
 pub use hash::*;
 pub use kernels::*;
@@ -76,6 +78,8 @@ pub enum Command {
     Inspect(InspectArgs),
     /// Check one model or many, and say what is wrong with them
     Check(CheckArgs),
+    /// Tell whether a model is another one, across formats, and in what it is not
+    Diff(DiffArgs),
     /// Show the numbers of a tensor, its bytes, or a block of it field by field
     Show(ShowArgs),
     /// Give digests of tensors and of the whole, and hold a model against those that were kept

@@ -311,7 +311,7 @@ impl Order {
 /// `0 h 1 h+1 …` of `0 1 … h h+1 …`.
 pub fn interleaved(row: usize, head: usize) -> usize {
     let in_head = rest(row, head);
-    let from = if in_head % 2 == 0 { in_head / 2 } else { (in_head / 2).saturating_add(head / 2) };
+    let from = if in_head.is_multiple_of(2) { in_head / 2 } else { (in_head / 2).saturating_add(head / 2) };
     row.saturating_sub(in_head).saturating_add(from)
 }
 

@@ -9,6 +9,7 @@
 //! - Text and ids, with the feature `tokenizer`: the module of that name.
 //! - What one asks of a model: [`show`] (its numbers), [`hash`] (digests of them).
 //! - What one asks of a run: [`logits`], [`trace`], [`perplexity`].
+//! - What one asks of two models: [`diff`], after bringing both into one form ([`convert`]).
 //! - What plugs in: [`registry`]; how a path is opened: [`open`]; why not: [`error`], [`finding`], [`foreign`].
 
 #![deny(unsafe_code)]
@@ -25,6 +26,7 @@ pub mod conformance;
 pub mod convert;
 pub mod decoder;
 pub mod derived;
+pub mod diff;
 pub mod dtype;
 pub mod error;
 pub mod finding;

@@ -9,6 +9,7 @@
 use proptest::prelude::*;
 use scantling_core::dtype::{DType, SizeError, elements};
 use scantling_core::quant::decode;
+use scantling_core::quant::rounding::block_step;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -255,6 +256,47 @@ proptest! {
         let product = shape.iter().fold(1u128, |product, &axis| product.saturating_mul(axis as u128));
         if !shape.contains(&0) {
             prop_assert_eq!(elements(&shape), u64::try_from(product).ok());
+        }
+    }
+}
+
+/// What a tensor of the golden set's quantiser holds, for each row of its input: the errors' root mean square as a share of
+/// the numbers', and the first element farther off than [`block_step`] allows.
+fn rounded(golden: &File, dtype: DType, name: &str) -> Vec<(f64, Option<usize>)> {
+    let input = golden.tensor("input");
+    let (rows, cols) = (input.shape[0], input.shape[1]);
+    let numbers = decoded(DType::F32, input.bytes);
+    let tensor = golden.tensor(name);
+    let each = numbers.chunks(cols).zip(tensor.bytes.chunks(tensor.bytes.len() / rows));
+    each.map(|(row, bytes)| {
+        let back = decoded(dtype, bytes);
+        let apart: Vec<f64> = row.iter().zip(&back).map(|(a, b)| f64::from(*a) - f64::from(*b)).collect();
+        let squares = |all: &mut dyn Iterator<Item = f64>| all.map(|x| x * x).sum::<f64>();
+        let relative =
+            (squares(&mut apart.iter().copied()) / squares(&mut row.iter().map(|x| f64::from(*x)))).sqrt();
+        let steps = bytes.chunks(dtype.block_bytes()).map(|block| block_step(dtype, block));
+        let allowed = steps.flat_map(|step| std::iter::repeat_n(step, dtype.block_values()));
+        let beyond = apart.iter().zip(allowed).position(|(x, step)| step.is_some_and(|step| x.abs() > step));
+        (relative, beyond)
+    })
+    .collect()
+}
+
+#[test]
+fn quantisation_errors_are_those_of_the_reference_quantiser() {
+    let Some(folder) = whole_set() else { return };
+    let golden = File::open(&folder.join("quant.safetensors"));
+    let types: Vec<DType> = DType::all().filter(|dtype| dtype.quantisation_error().is_some()).collect();
+    assert_eq!(types.len(), 25, "every block type but those of activations");
+    for dtype in types {
+        let plain = format!("{dtype}.bytes");
+        let name = if golden.header.contains_key(&plain) { plain } else { format!("{dtype}.imatrix.bytes") };
+        let rows = rounded(&golden, dtype, &name);
+        // A normal distribution, and that of Laplace.
+        let worse = rows[1].0.max(rows[4].0);
+        assert_eq!(format!("{worse:.4}"), format!("{:.4}", dtype.quantisation_error().unwrap()), "{dtype}");
+        for (i, (_, beyond)) in rows.iter().enumerate() {
+            assert_eq!(*beyond, None, "{dtype}, row {i}: farther than one step");
         }
     }
 }

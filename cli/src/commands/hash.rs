@@ -1,10 +1,10 @@
 //! `hash`: digests of tensors, of the whole, of files; and a model held against those that were kept.
 
 use super::written;
-use crate::args::{HashArgs, SortKey};
+use crate::args::HashArgs;
 use crate::output::NewFile;
 use crate::progress::Bar;
-use crate::render::listing::Listing;
+use crate::render::listing::Names;
 use crate::render::{json, text};
 use crate::runner;
 use crate::terminal::Screen;
@@ -40,7 +40,7 @@ pub(super) fn run(registry: &Registry, args: &HashArgs, screen: &mut Screen<'_>)
     if args.files {
         return whole_files(registry, args, screen, &bar);
     }
-    let listing = Listing::new(SortKey::Name, &args.include, &args.exclude)?;
+    let names = Names::new(&args.include, &args.exclude)?;
     let some = !args.include.is_empty() || !args.exclude.is_empty();
     let kept = args.check.as_deref().map(|path| kept(path, args)).transpose()?;
     let kind = match &kept {
@@ -48,7 +48,7 @@ pub(super) fn run(registry: &Registry, args: &HashArgs, screen: &mut Screen<'_>)
         None if args.semantic => Kind::Semantic,
         None => Kind::Stored,
     };
-    let wanted = |name: &str| listing.shows(name);
+    let wanted = |name: &str| names.wants(name);
     let (hashes, mut inputs) = match kind {
         Kind::Stored => {
             let source = registry.open(&args.model)?;
@@ -96,7 +96,7 @@ pub(super) fn run(registry: &Registry, args: &HashArgs, screen: &mut Screen<'_>)
     }
     let differences = kept.map(|kept| {
         let expected: Vec<Hashed> =
-            kept.tensors.into_iter().filter(|t| !some || listing.shows(&t.name)).collect();
+            kept.tensors.into_iter().filter(|t| !some || names.wants(&t.name)).collect();
         let unread: Vec<String> =
             hashes.left_out.iter().filter(|left| left.wanted).flat_map(|left| left.names.clone()).collect();
         manifest::compare(&expected, &hashes.tensors, &unread)

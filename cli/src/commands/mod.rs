@@ -5,6 +5,7 @@ mod bench;
 mod chat;
 mod check;
 mod completions;
+mod diff;
 mod explain;
 mod generate;
 mod hash;
@@ -101,6 +102,7 @@ fn dispatch(cli: &Cli, screen: &mut Screen<'_>) -> Result<u8> {
         Command::Logits(args) => logits::run(&Registry::linked()?, args, &cli.look, screen),
         Command::Trace(args) => trace::run(&Registry::linked()?, args, &cli.look, screen),
         Command::Perplexity(args) => perplexity::run(&Registry::linked()?, args, &cli.look, screen),
+        Command::Diff(args) => diff::run(&Registry::linked()?, args, &cli.look, screen),
         Command::Explain(args) => explain::run(&Registry::linked()?, args, screen),
         Command::Completions { shell } => completions::run(*shell, screen),
         Command::Man { command } => man::run(command.as_deref(), screen),

@@ -6,28 +6,40 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use scantling_core::error::Error;
 use scantling_core::index::TensorInfo;
 
+/// Which tensors are meant, by their names.
+pub struct Names {
+    include: Option<GlobSet>,
+    exclude: Option<GlobSet>,
+}
+
+impl Names {
+    /// From patterns as they were given; one that is none is a usage error.
+    pub fn new(include: &[String], exclude: &[String]) -> Result<Names, Error> {
+        Ok(Names { include: globs(include)?, exclude: globs(exclude)? })
+    }
+
+    /// Whether a tensor of this name is meant.
+    pub fn wants(&self, name: &str) -> bool {
+        self.include.as_ref().is_none_or(|g| g.is_match(name))
+            && !self.exclude.as_ref().is_some_and(|g| g.is_match(name))
+    }
+}
+
 /// Which tensors are listed, and in what order.
 pub struct Listing {
     sort: SortKey,
-    include: Option<GlobSet>,
-    exclude: Option<GlobSet>,
+    names: Names,
 }
 
 impl Listing {
     /// From patterns as they were given; one that is none is a usage error.
     pub fn new(sort: SortKey, include: &[String], exclude: &[String]) -> Result<Listing, Error> {
-        Ok(Listing { sort, include: globs(include)?, exclude: globs(exclude)? })
-    }
-
-    /// Whether a name is one of those that are shown.
-    pub fn shows(&self, name: &str) -> bool {
-        self.include.as_ref().is_none_or(|g| g.is_match(name))
-            && !self.exclude.as_ref().is_some_and(|g| g.is_match(name))
+        Ok(Listing { sort, names: Names::new(include, exclude)? })
     }
 
     /// The tensors that are shown, in order.
     pub fn of<'s>(&self, tensors: &'s [TensorInfo]) -> Vec<&'s TensorInfo> {
-        let mut shown: Vec<&TensorInfo> = tensors.iter().filter(|t| self.shows(&t.name)).collect();
+        let mut shown: Vec<&TensorInfo> = tensors.iter().filter(|t| self.names.wants(&t.name)).collect();
         let by_name = |a: &&TensorInfo, b: &&TensorInfo| natural::compare(&a.name, &b.name);
         match self.sort {
             SortKey::Name => shown.sort_by(by_name),

@@ -22,6 +22,7 @@ pub(crate) mod k;
 pub(crate) mod one_two_bit;
 pub(crate) mod plain;
 pub(crate) mod q_legacy;
+pub mod rounding;
 pub(crate) mod ternary;
 
 pub use fp4::{half_e8m0, half_ue4m3};

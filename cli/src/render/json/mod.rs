@@ -4,6 +4,7 @@
 pub mod arch;
 pub mod bench;
 pub mod compute;
+pub mod diff;
 mod emitter;
 pub mod generate;
 pub mod hash;

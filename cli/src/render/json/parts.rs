@@ -204,7 +204,7 @@ pub(super) fn finding(finding: &Finding) -> Value {
 }
 
 /// A stored value. What JSON cannot hold stands there as text or as an object that says what it is.
-fn stored(value: &Stored, full: bool) -> Value {
+pub(super) fn stored(value: &Stored, full: bool) -> Value {
     match value {
         Stored::Null => Value::Null,
         Stored::Bool(b) => json!(b),
@@ -233,7 +233,7 @@ fn stored(value: &Stored, full: bool) -> Value {
 }
 
 /// A number, or the name of what is none.
-fn number(x: f64) -> Value {
+pub(super) fn number(x: f64) -> Value {
     match x {
         x if x.is_finite() => json!(x),
         x if x.is_nan() => json!("NaN"),

@@ -3,6 +3,7 @@
 pub mod arch;
 pub mod bench;
 pub mod compute;
+pub mod diff;
 mod dimensions;
 mod errors;
 mod file;

@@ -35,6 +35,11 @@ impl Table {
         self.rows.push(cells.into());
     }
 
+    /// Whether it has no row.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// Writes it all, so many columns in.
     pub fn write(&self, screen: &mut Screen<'_>, indent: usize) -> fmt::Result {
         self.write_with(screen, indent, &[])

@@ -1,0 +1,506 @@
+//! Why two tensors differ: what is tried on those that do, and what it comes to over all of them.
+
+use super::compare::Bound;
+use super::pairing::{Matched, Unit, is_other};
+use super::sample::{self, Reader};
+use super::{Class, Pair, places_of};
+use crate::check::Checked;
+use crate::codes;
+use crate::convert::{Converted, interleaved};
+use crate::finding::{Finding, Findings};
+use crate::kernel::Kernel;
+use crate::quant::rounding::float_step;
+use crate::table::{Conversion, Use};
+use std::collections::{BTreeMap, HashMap};
+
+codes! {
+    pub static ONLY_IN_ONE = Error, Names, "diff-only-in-one",
+        "a tensor is in one of the two models alone",
+        "The other model has no tensor for this part, nor another that stands in for it. A converter that dropped it, or two \
+         models of different architectures.";
+    pub static SHAPES_DIFFER = Error, Shapes, "diff-shape",
+        "a tensor has another shape in the second model",
+        "Tensors of different shapes are not the same numbers; what they have in common was not looked at, unless it is said.";
+    pub static ROWS_CUT = Error, Shapes, "diff-rows-cut",
+        "one model has fewer rows of a tensor, and those it has are the other's",
+        "Rows at the end are missing: of a vocabulary, tokens that were cut off or padding that was left out. Ids beyond the end \
+         cannot be used.";
+    pub static NOT_COMPARED = Warning, Data, "diff-uncompared",
+        "a tensor could not be compared",
+        "Its numbers could not be read, or nothing tells which tensor of the other model it is to be held against. It is not \
+         taken for equal; --allow uncompared lets it pass.";
+    pub static NOT_FINITE = Error, Data, "diff-not-finite",
+        "a tensor holds NaN or infinity in one of the two models",
+        "Where the other model has a number, this one has none: the value was damaged, or overflowed in a conversion to F16.";
+    pub static DAMAGED = Error, Data, "diff-damaged",
+        "a small part of a tensor differs, and all the rest does not",
+        "No conversion, quantisation or training does that: bytes were damaged, or written over. Fetch the file again, and compare \
+         its hash with the published one.";
+    pub static BEYOND = Error, Data, "diff-beyond-type",
+        "a quantised tensor is farther from the original than its type accounts for",
+        "The numbers are alike, but the errors are larger than those of ggml's quantiser on numbers of such a distribution: it was \
+         quantised twice, by a poor quantiser, or from another version of the model.";
+    pub static ROWS_PERMUTED = Error, Data, "diff-rows-permuted",
+        "the rows of a tensor lie in another order",
+        "The rows of each head that rotate together lie side by side in one model and half a head apart in the other, where they \
+         should not. A converter did this to a family that it must not be done to, twice, or not at all.";
+    pub static ROWS_REORDERED = Error, Data, "diff-rows-reordered",
+        "a tensor has the same rows in another order",
+        "All rows that were looked at are there, elsewhere. For an embedding that means another numbering of the tokens.";
+    pub static TRANSPOSED = Error, Data, "diff-transposed",
+        "a matrix is transposed",
+        "A square matrix has the same shape either way, so that no check of shapes shows it. One of the two files stores inputs \
+         before outputs where outputs before inputs are meant.";
+    pub static SCALED = Error, Data, "diff-scaled",
+        "a tensor is the other model's times a number",
+        "Some programs fold scales into norms or weights. If that was meant, another tensor carries the inverse.";
+    pub static OFFSET = Error, Data, "diff-offset",
+        "a tensor is the other model's plus a number",
+        "Every element differs by the same number. For the weights of norms that number is 1 where a family stores them less one: \
+         the 1 was left out in a conversion, or added twice.";
+    pub static SWAPPED = Error, Data, "diff-misplaced",
+        "a tensor holds what another tensor of the first model holds",
+        "Names were mixed up: gate and up, query and key, or layers. Shapes are the same, so that no check of shapes shows it.";
+    pub static LAYERS_SWAPPED = Error, Data, "diff-layers",
+        "a layer holds what another layer of the first model holds",
+        "Every tensor of the layer that differs is that of another one: layers were numbered anew, or put in another order.";
+    pub static EXPERTS_REORDERED = Error, Data, "diff-experts",
+        "experts are in another order",
+        "The experts of a layer are the same ones, numbered otherwise. Unless the router's rows are in the same new order, tokens are \
+         sent to the wrong ones.";
+    pub static NEAR = Error, Data, "diff-near",
+        "tensors hold other numbers that are near those of the first model",
+        "Errors are spread evenly and are larger than rounding to any type here makes them: another training of the same model \
+         (a fine-tune, another checkpoint), or a merge.";
+    pub static FAR = Error, Data, "diff-values",
+        "tensors hold other numbers",
+        "Nothing that was tried makes one of the other: not another order of rows, a transposition, a scale, or another tensor's \
+         place. Another model, or a part that was initialised anew.";
+}
+
+/// How alike the numbers of two tensors are that are called near each other.
+const NEAR_COSINE: f64 = 0.8;
+
+/// The causes of all differences.
+pub(super) fn of(
+    matched: &[Matched<'_>],
+    pairs: &[Pair],
+    sides: [&Checked; 2],
+    kernel: &dyn Kernel,
+) -> Vec<Finding> {
+    let mut looking = Looking { kernel, matched, heads: head_widths(sides), samples: HashMap::new() };
+    let mut findings = Findings::new();
+    let mut left = Vec::new();
+    for (i, (matched, pair)) in matched.iter().zip(pairs).enumerate() {
+        if pair.class == Class::Uncompared {
+            let why = pair.why.clone().unwrap_or_default();
+            findings.push(Finding::new(&NOT_COMPARED, format!("not compared: {why}")).tensor(&pair.name));
+        } else if pair.measured.is_none() && pair.class == Class::Different {
+            findings.push(looking.of_shape(matched, pair));
+        } else if is_other(pair.class) {
+            match looking.alone(matched, pair) {
+                Some(cause) => findings.push(cause),
+                None => left.push(i),
+            }
+        }
+    }
+    let moved: BTreeMap<usize, usize> =
+        left.iter().filter_map(|&i| Some((i, looking.elsewhere(i)?))).collect();
+    findings.extend(places_of::misplaced(pairs, &moved));
+    left.retain(|i| !moved.contains_key(i));
+    findings.extend(spread(pairs, &left));
+    findings.into_vec()
+}
+
+/// Widths of heads that rows may be put in another order in.
+fn head_widths(sides: [&Checked; 2]) -> Vec<usize> {
+    let mut widths = Vec::new();
+    for side in sides {
+        let rows = side.architecture.iter().flat_map(|a| a.tensors().rows());
+        widths.extend(rows.filter_map(|row| match row.conversion {
+            Conversion::Interleaved(head) => Some(head),
+            _ => None,
+        }));
+        let said = side.report.facts.iter().filter(|fact| fact.symbol == "d");
+        widths.extend(said.filter_map(|fact| match fact.value {
+            crate::metadata::Value::Unsigned(d) => usize::try_from(d).ok(),
+            _ => None,
+        }));
+    }
+    widths.sort_unstable();
+    widths.dedup();
+    widths.retain(|d| *d > 2 && d.is_multiple_of(2));
+    widths
+}
+
+struct Looking<'m, 's> {
+    kernel: &'m dyn Kernel,
+    matched: &'m [Matched<'s>],
+    heads: Vec<usize>,
+    /// Of each side's tensors a few numbers, by the pair's place.
+    samples: HashMap<(usize, usize), Vec<f32>>,
+}
+
+/// How far two samples of the same numbers may be apart for the element types.
+fn allowance(units: [&Unit<'_>; 2]) -> f64 {
+    let same = units[0].dtype == units[1].dtype;
+    let error = |unit: &Unit<'_>| {
+        let block = unit.dtype.and_then(|d| d.quantisation_error());
+        block.or_else(|| unit.dtype.filter(|_| !same).and_then(|d| float_step(d, 1.0))).unwrap_or(0.0)
+    };
+    (1.5 * (error(units[0]) + error(units[1]))).clamp(1e-6, 0.9)
+}
+
+impl<'m, 's> Looking<'m, 's> {
+    fn reader<'t>(&self, numbers: &'t Converted<'s>) -> Reader<'t, 's>
+    where
+        'm: 't,
+    {
+        Reader { numbers, kernel: self.kernel }
+    }
+
+    /// Two tensors that were not measured: one is not there, or they are of two shapes.
+    fn of_shape(&self, matched: &Matched<'s>, pair: &Pair) -> Finding {
+        let why = pair.why.clone().unwrap_or_default();
+        let [Some(a), Some(b)] = &matched.units else {
+            return Finding::new(&ONLY_IN_ONE, why).tensor(&pair.name);
+        };
+        let (Ok(x), Ok(y)) = (&a.numbers, &b.numbers) else {
+            return Finding::new(&SHAPES_DIFFER, why).tensor(&pair.name);
+        };
+        let shapes = [x.shape(), y.shape()];
+        let finding = |code, message| {
+            let [one, other] = shapes.map(|shape| format!("{shape:?}"));
+            Finding::new(code, message).tensor(&pair.name).versus(one, other)
+        };
+        let [(first, rest), (second, others)] = shapes.map(|s| s.split_first().unwrap_or((&0, &[])));
+        if rest == others && first != second {
+            let (one, other) = (self.reader(x), self.reader(y));
+            let common = one.rows().min(other.rows());
+            let places = sample::places(0, common);
+            let apart = sample::apart(&sample::rows(&one, &places), &sample::rows(&other, &places));
+            if apart <= allowance([a, b]) {
+                let common = (*first).min(*second);
+                let fewer = if first < second { "first" } else { "second" };
+                let gone = first.abs_diff(*second);
+                let message = format!(
+                    "the {fewer} model lacks the last {gone} rows; of the {common} that both have, those looked at ({}) are the \
+                     same as far as their types allow",
+                    places.len()
+                );
+                return finding(&ROWS_CUT, message);
+            }
+        }
+        finding(&SHAPES_DIFFER, "the shapes are not the same".to_owned())
+    }
+
+    /// What is wrong with a pair, as far as the two alone tell.
+    fn alone(&self, matched: &Matched<'s>, pair: &Pair) -> Option<Finding> {
+        let [Some(a), Some(b)] = &matched.units else { return None };
+        let (Ok(x), Ok(y)) = (&a.numbers, &b.numbers) else { return None };
+        let measured = pair.measured.as_ref()?;
+        let d = &measured.distance;
+        let finding = |code, message: String| Finding::new(code, message).tensor(&pair.name);
+        if let Some(index) = d.first_not_finite {
+            let [in_a, in_b] = d.not_finite;
+            let message = format!(
+                "{in_a} values of the first model and {in_b} of the second are NaN or infinite, the first that is so in one alone at {}",
+                element(x.shape(), index)
+            );
+            let side = if in_b >= in_a { b } else { a };
+            return Some(at(finding(&NOT_FINITE, message), side, index));
+        }
+        if let (true, Some((first, last))) = (measured.is_patch(), d.span) {
+            let message = format!(
+                "{} of {} values differ, all between {} and {}, by up to {:.3e}; the rest is equal",
+                d.differing,
+                d.count,
+                element(x.shape(), first),
+                element(x.shape(), last),
+                d.max()
+            );
+            return Some(at(finding(&DAMAGED, message), b, first));
+        }
+        let few = measured.beyond.saturating_mul(20) <= self.grains(measured.bound, d.count);
+        if let (true, Some(first)) = (few && measured.beyond > 0, measured.first_beyond) {
+            let (what, place) = match measured.bound {
+                Bound::Relative { .. } => ("blocks", "the first begins"),
+                _ => ("values", "the first is"),
+            };
+            let message = format!(
+                "{} {what} are farther from the first model than their type accounts for, and the rest is not; {place} at {}, the \
+                 worst value differs by {:.3e}",
+                measured.beyond,
+                element(x.shape(), first),
+                d.max()
+            );
+            return Some(at(finding(&DAMAGED, message), b, first));
+        }
+        let allowed = allowance([a, b]);
+        let vector = matched.usage.is_some_and(|usage| matches!(usage, Use::Scale | Use::Bias))
+            || x.shape().len() == 1;
+        let (offset, left) = d.as_offset();
+        if vector && left <= allowed.max(1e-2) && d.count > 1 {
+            let one = (offset.abs() - 1.0).abs() < 0.01;
+            let message = match one {
+                true if offset < 0.0 => "the second model's weights are less by 1: the 1 that the norm multiplies by was left out".to_owned(),
+                true => "the second model's weights are more by 1: the 1 that the norm multiplies by was added once too often".to_owned(),
+                false => format!("every value of the second model is that of the first plus {offset:.6}"),
+            };
+            return Some(finding(&OFFSET, message));
+        }
+        let (factor, left) = d.as_factor();
+        if factor.is_finite() && left <= allowed.max(4e-3) && (factor - 1.0).abs() > 2.0 * left {
+            return Some(finding(
+                &SCALED,
+                format!("the second model's values are the first's times {factor:.4}"),
+            ));
+        }
+        if pair.class == Class::Beyond {
+            return Some(
+                finding(&BEYOND, format!("the relative RMS of the errors is {:.4}", d.relative())).versus(
+                    measured.bound.words(),
+                    match measured.bound {
+                        Bound::Relative { .. } => format!("{:.4}", d.relative()),
+                        _ => format!("{} of {} values beyond it", measured.beyond, d.count),
+                    },
+                ),
+            );
+        }
+        if d.cosine() >= NEAR_COSINE {
+            return None;
+        }
+        self.permuted(x, y, allowed)
+            .or_else(|| self.experts(x, y, allowed))
+            .map(|(code, message)| finding(code, message))
+    }
+
+    /// Elements or blocks that a bound is held against.
+    fn grains(&self, bound: Bound, count: u64) -> u64 {
+        match bound {
+            Bound::Relative { block: (_, elements), .. } => {
+                count.checked_div(elements as u64).unwrap_or(count)
+            }
+            _ => count,
+        }
+    }
+
+    /// The same rows or columns elsewhere.
+    fn permuted(
+        &self,
+        x: &Converted<'s>,
+        y: &Converted<'s>,
+        allowed: f64,
+    ) -> Option<(&'static crate::finding::Code, String)> {
+        let (one, other) = (self.reader(x), self.reader(y));
+        let rows = other.rows();
+        if x.shape().len() != 2 {
+            return None;
+        }
+        let places = sample::places(0, rows);
+        let theirs = sample::rows(&other, &places);
+        for &head in self.heads.iter().filter(|head| rows.is_multiple_of(**head)) {
+            let inverse: Vec<usize> = (0..head).map(|row| interleaved(row, head)).collect();
+            let back = |row: usize| {
+                let (at, base) = (row.checked_rem(head).unwrap_or(0), row);
+                let place = inverse.iter().position(|to| *to == at).unwrap_or(at);
+                base.saturating_sub(at).saturating_add(place)
+            };
+            let there: Vec<usize> = places.iter().map(|row| interleaved(*row, head)).collect();
+            if sample::apart(&sample::rows(&one, &there), &theirs) <= allowed {
+                let message = format!(
+                    "within heads of {head}, the second model has the rows side by side (0 1 0 1) that the first has half a head apart"
+                );
+                return Some((&ROWS_PERMUTED, message));
+            }
+            let there: Vec<usize> = places.iter().map(|row| back(*row)).collect();
+            if sample::apart(&sample::rows(&one, &there), &theirs) <= allowed {
+                let message = format!(
+                    "within heads of {head}, the second model has the rows half a head apart that the first has side by side (0 1 0 1)"
+                );
+                return Some((&ROWS_PERMUTED, message));
+            }
+        }
+        if rows == other.cols() {
+            let cols = other.cols();
+            let whole = |reader: &Reader<'_, '_>, row: usize| reader.at(row.saturating_mul(cols), cols);
+            let (ours, yours): (Vec<_>, Vec<_>) =
+                places.iter().map(|r| (whole(&one, *r), whole(&other, *r))).unzip();
+            let pick = |rows: &[Vec<f32>], i: usize, place: usize| {
+                rows.get(i).and_then(|row| row.get(place)).copied().unwrap_or(f32::NAN)
+            };
+            let grid = || (0..places.len()).flat_map(|i| (0..places.len()).map(move |j| (i, j)));
+            let straight: Vec<f32> =
+                grid().map(|(i, j)| pick(&yours, i, places.get(j).copied().unwrap_or(0))).collect();
+            let turned: Vec<f32> =
+                grid().map(|(i, j)| pick(&ours, j, places.get(i).copied().unwrap_or(0))).collect();
+            if sample::apart(&turned, &straight) <= allowed {
+                return Some((&TRANSPOSED, "rows and columns are exchanged".to_owned()));
+            }
+        }
+        self.reordered(&one, &other, &places, allowed)
+    }
+
+    /// Rows that are all there, in another order: told where types are exact, since it takes every row of one side.
+    fn reordered(
+        &self,
+        one: &Reader<'_, '_>,
+        other: &Reader<'_, '_>,
+        places: &[usize],
+        allowed: f64,
+    ) -> Option<(&'static crate::finding::Code, String)> {
+        const MOST_ROWS: usize = 1 << 20;
+        if allowed > 1e-6 || one.rows() > MOST_ROWS || one.rows() < 4 {
+            return None;
+        }
+        let bits = |row: Vec<f32>| row.into_iter().map(|x| (x + 0.0).to_bits()).collect::<Vec<u32>>();
+        let wanted: HashMap<Vec<u32>, usize> =
+            places.iter().map(|row| (bits(other.row(*row)), *row)).collect();
+        let mut found = HashMap::new();
+        for row in 0..one.rows() {
+            if let Some(place) = wanted.get(&bits(one.row(row))) {
+                found.entry(*place).or_insert(row);
+            }
+        }
+        let (place, from) = places
+            .iter()
+            .find_map(|place| found.get(place).filter(|from| *from != place).map(|from| (place, from)))?;
+        (found.len() == wanted.len()).then(|| {
+            let message = format!(
+                "all {} rows looked at are there elsewhere: row {place} is row {from} of the first model",
+                places.len()
+            );
+            (&ROWS_REORDERED, message)
+        })
+    }
+
+    /// Stacked experts in another order.
+    fn experts(
+        &self,
+        x: &Converted<'s>,
+        y: &Converted<'s>,
+        allowed: f64,
+    ) -> Option<(&'static crate::finding::Code, String)> {
+        const MOST_EXPERTS: usize = 1024;
+        let &[experts, rows, _] = x.shape() else { return None };
+        if !(2..=MOST_EXPERTS).contains(&experts) {
+            return None;
+        }
+        let samples = |numbers| {
+            let reader = self.reader(numbers);
+            let some = |expert: usize| {
+                let places = sample::places(expert.saturating_mul(rows), rows);
+                sample::rows(&reader, places.get(..4).unwrap_or(&places))
+            };
+            (0..experts).map(some).collect::<Vec<_>>()
+        };
+        let (ours, yours) = (samples(x), samples(y));
+        let order: Option<Vec<usize>> = yours
+            .iter()
+            .map(|theirs| ours.iter().position(|own| sample::apart(own, theirs) <= allowed))
+            .collect();
+        let order = order?;
+        let moved: Vec<String> = order
+            .iter()
+            .enumerate()
+            .filter(|(i, from)| i != *from)
+            .map(|(i, from)| format!("{i} is {from}"))
+            .collect();
+        (!moved.is_empty()).then(|| {
+            let shown = moved.get(..moved.len().min(8)).unwrap_or_default().join(", ");
+            (&EXPERTS_REORDERED, format!("{} experts are others of the first model: {shown}", moved.len()))
+        })
+    }
+
+    /// The pair whose tensor of the first model a pair's tensor of the second is.
+    fn elsewhere(&mut self, which: usize) -> Option<usize> {
+        let all = self.matched;
+        let own = all.get(which)?;
+        let unit = own.units[1].as_ref()?;
+        let shape = unit.numbers.as_ref().ok()?.shape();
+        let theirs = self.sample(which, 1)?;
+        let alike = all.iter().enumerate().filter(|(i, other)| {
+            let there = other.units[0].as_ref().and_then(|u| u.numbers.as_ref().ok());
+            let near = other.layer == own.layer || other.kind == own.kind;
+            *i != which && near && there.is_some_and(|numbers| numbers.shape() == shape)
+        });
+        let candidates: Vec<usize> = alike.map(|(i, _)| i).collect();
+        candidates.into_iter().find(|&i| {
+            let Some(ours) = self.sample(i, 0) else { return false };
+            let Some(first) = all.get(i).and_then(|m| m.units[0].as_ref()) else { return false };
+            sample::apart(&ours, &theirs) <= allowance([first, unit])
+        })
+    }
+
+    fn sample(&mut self, which: usize, side: usize) -> Option<Vec<f32>> {
+        if let Some(known) = self.samples.get(&(which, side)) {
+            return Some(known.clone());
+        }
+        let numbers = self.matched.get(which)?.units.get(side)?.as_ref()?.numbers.as_ref().ok()?;
+        let reader = self.reader(numbers);
+        let sample = sample::rows(&reader, &sample::places(0, reader.rows()));
+        self.samples.insert((which, side), sample.clone());
+        Some(sample)
+    }
+}
+
+/// What is left without a cause of its own: near numbers, and others.
+fn spread(pairs: &[Pair], left: &[usize]) -> Vec<Finding> {
+    let each =
+        left.iter().filter_map(|i| pairs.get(*i)).filter_map(|pair| Some((pair, pair.measured.as_ref()?)));
+    let (near, far): (Vec<_>, Vec<_>) =
+        each.partition(|(_, measured)| measured.distance.cosine() >= NEAR_COSINE);
+    let compared = pairs.iter().filter(|p| p.measured.is_some() || p.class == Class::Identical).count();
+    let mut findings = Vec::new();
+    for (code, group, what) in [
+        (&NEAR, near, "near those of the first model, but not those"),
+        (&FAR, far, "not those of the first model"),
+    ] {
+        if group.is_empty() {
+            continue;
+        }
+        let cosines = || group.iter().map(|(_, measured)| measured.distance.cosine());
+        let (least, most) =
+            (cosines().fold(f64::INFINITY, f64::min), cosines().fold(f64::NEG_INFINITY, f64::max));
+        let message = format!(
+            "{} of {compared} tensors hold numbers that are {what} (cosine {least:.4} to {most:.4})",
+            group.len()
+        );
+        let each = group.iter().map(|(pair, measured)| {
+            let d = &measured.distance;
+            let message = format!(
+                "relative RMS {:.4}, cosine {:.4}, largest difference {:.3e}",
+                d.relative(),
+                d.cosine(),
+                d.max()
+            );
+            Finding::new(code, message).tensor(&pair.name)
+        });
+        let mut kept = Findings::new();
+        kept.extend(each);
+        findings.push(Finding::new(code, message).because_of_this(kept.into_vec()));
+    }
+    findings
+}
+
+/// Where an element stands, by its axes.
+pub(super) fn element(shape: &[usize], index: u64) -> String {
+    let mut rest = index;
+    let mut place: Vec<String> = Vec::new();
+    for axis in shape.iter().rev().take(8) {
+        let axis = (*axis as u64).max(1);
+        place.push(rest.checked_rem(axis).unwrap_or(0).to_string());
+        rest = rest.checked_div(axis).unwrap_or(0);
+    }
+    place.reverse();
+    format!("[{}]", place.join(", "))
+}
+
+/// The byte of the file at which an element's block begins, where it lies there as it is.
+fn at(finding: Finding, unit: &Unit<'_>, index: u64) -> Finding {
+    let raw = unit.numbers.as_ref().ok().and_then(Converted::raw);
+    let (Some((file, start)), Some((dtype, _))) = (&unit.place, raw) else { return finding };
+    let block = index.checked_div(dtype.block_values() as u64).unwrap_or(0);
+    let offset = block.saturating_mul(dtype.block_bytes() as u64).saturating_add(*start);
+    finding.file(file).at(offset)
+}

@@ -1,0 +1,288 @@
+//! How far two runs of numbers are apart: one pass over both.
+
+/// Numbers that are summed side by side, so that the order of every sum is fixed and can be kept by vectors.
+const LANES: usize = 8;
+
+/// Numbers that are looked at as one: fewer, and a largest error that lies in them is looked for too often.
+const RUN: usize = 512;
+
+/// How far two runs of numbers `a` and `b` are apart. Pairs in which one is no number are counted and left out of the sums.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Distance {
+    /// Pairs.
+    pub count: u64,
+    /// Pairs whose values differ; NaN equals NaN here.
+    pub differing: u64,
+    /// The first of them, and the last.
+    pub span: Option<(u64, u64)>,
+    /// The pair farthest apart.
+    pub worst: Option<Worst>,
+    /// Of each side the values that are NaN or infinite.
+    pub not_finite: [u64; 2],
+    /// The first value that is NaN or infinite on one side alone.
+    pub first_not_finite: Option<u64>,
+    /// Σ(b - a).
+    pub sum: f64,
+    /// Σ(b - a)².
+    pub squares: f64,
+    /// Σa².
+    pub a: f64,
+    /// Σb².
+    pub b: f64,
+    /// Σab.
+    pub products: f64,
+}
+
+/// Two values and where they stand.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Worst {
+    /// Which.
+    pub index: u64,
+    /// One.
+    pub a: f32,
+    /// The other.
+    pub b: f32,
+}
+
+impl Worst {
+    /// How far they are apart.
+    pub fn error(&self) -> f64 {
+        (f64::from(self.b) - f64::from(self.a)).abs()
+    }
+}
+
+impl Distance {
+    /// Of two runs that are equally long, the first of which has this index.
+    pub fn of(first: u64, a: &[f32], b: &[f32]) -> Distance {
+        let mut distance = Distance { count: a.len().min(b.len()) as u64, ..Distance::default() };
+        let mut at = first;
+        for (a, b) in a.chunks(RUN).zip(b.chunks(RUN)) {
+            distance.run(at, a, b);
+            at = at.saturating_add(RUN as u64);
+        }
+        distance
+    }
+
+    /// The two together, `other` being that of what follows.
+    pub fn join(&mut self, other: &Distance) {
+        self.count = self.count.saturating_add(other.count);
+        self.differing = self.differing.saturating_add(other.differing);
+        self.span = match (self.span, other.span) {
+            (Some((first, _)), Some((_, last))) => Some((first, last)),
+            (one, None) => one,
+            (None, other) => other,
+        };
+        if let Some(worst) = other.worst {
+            self.consider(worst);
+        }
+        for (own, more) in self.not_finite.iter_mut().zip(other.not_finite) {
+            *own = own.saturating_add(more);
+        }
+        self.first_not_finite = self.first_not_finite.or(other.first_not_finite);
+        self.sum += other.sum;
+        self.squares += other.squares;
+        self.a += other.a;
+        self.b += other.b;
+        self.products += other.products;
+    }
+
+    fn consider(&mut self, worst: Worst) {
+        if worst.error() > self.worst.map_or(0.0, |w| w.error()) {
+            self.worst = Some(worst);
+        }
+    }
+
+    fn run(&mut self, first: u64, a: &[f32], b: &[f32]) {
+        if a == b {
+            // Most pairs of most comparisons: nothing but their size is left to be summed.
+            let mut sums = [0.0f64; LANES];
+            lanes(a, b, |lane, a, _| sums[lane] += a * a);
+            let total: f64 = sums.iter().sum();
+            if total.is_finite() {
+                self.a += total;
+                self.b += total;
+                self.products += total;
+                return;
+            }
+        }
+        let mut sums = [[0.0f64; 5]; LANES];
+        let (mut differing, mut largest) = ([0u64; LANES], [0.0f64; LANES]);
+        lanes(a, b, |lane, a, b| {
+            let apart = b - a;
+            let [sum, squares, aa, bb, ab] = &mut sums[lane];
+            *sum += apart;
+            *squares += apart * apart;
+            *aa += a * a;
+            *bb += b * b;
+            *ab += a * b;
+            differing[lane] += u64::from(apart != 0.0);
+            largest[lane] = largest[lane].max(apart.abs());
+        });
+        let total = |which: usize| sums.iter().map(|lane| lane[which]).sum::<f64>();
+        if !(total(1).is_finite() && total(2).is_finite() && total(3).is_finite()) {
+            return self.carefully(first, a, b);
+        }
+        self.sum += total(0);
+        self.squares += total(1);
+        self.a += total(2);
+        self.b += total(3);
+        self.products += total(4);
+        let differing: u64 = differing.iter().sum();
+        if differing == 0 {
+            return;
+        }
+        self.differing = self.differing.saturating_add(differing);
+        let differ = |(a, b): (&f32, &f32)| a != b;
+        let from = a.iter().zip(b).position(differ).unwrap_or(0) as u64;
+        let to = a.iter().zip(b).rposition(differ).unwrap_or(0) as u64;
+        self.extend(first.saturating_add(from), first.saturating_add(to));
+        let largest = largest.iter().fold(0.0f64, |m, x| m.max(*x));
+        if largest > self.worst.map_or(0.0, |w| w.error()) {
+            let pairs = a.iter().zip(b).enumerate();
+            let found =
+                pairs.map(|(i, (a, b))| Worst { index: first.saturating_add(i as u64), a: *a, b: *b });
+            found.filter(|w| w.error() >= largest).take(1).for_each(|w| self.consider(w));
+        }
+    }
+
+    /// The same where some are no numbers.
+    fn carefully(&mut self, first: u64, a: &[f32], b: &[f32]) {
+        for (i, (&a, &b)) in a.iter().zip(b).enumerate() {
+            let index = first.saturating_add(i as u64);
+            let same = a == b || a.is_nan() && b.is_nan();
+            if !same {
+                self.differing = self.differing.saturating_add(1);
+                self.extend(index, index);
+            }
+            let finite = [a.is_finite(), b.is_finite()];
+            for (count, finite) in self.not_finite.iter_mut().zip(finite) {
+                *count = count.saturating_add(u64::from(!finite));
+            }
+            if finite[0] != finite[1] || !finite[0] && !same {
+                self.first_not_finite.get_or_insert(index);
+            }
+            if finite == [true, true] {
+                let (wide_a, wide_b) = (f64::from(a), f64::from(b));
+                self.sum += wide_b - wide_a;
+                self.squares += (wide_b - wide_a) * (wide_b - wide_a);
+                self.a += wide_a * wide_a;
+                self.b += wide_b * wide_b;
+                self.products += wide_a * wide_b;
+                self.consider(Worst { index, a, b });
+            }
+        }
+    }
+
+    fn extend(&mut self, from: u64, to: u64) {
+        self.span = Some((self.span.map_or(from, |(first, _)| first), to));
+    }
+
+    /// The root of the mean square of the errors.
+    pub fn rms(&self) -> f64 {
+        if self.count == 0 { 0.0 } else { (self.squares / self.count as f64).sqrt() }
+    }
+
+    /// The same as a share of the root mean square of `a`; infinite where only `b` is not zero.
+    pub fn relative(&self) -> f64 {
+        if self.squares == 0.0 { 0.0 } else { (self.squares / self.a).sqrt() }
+    }
+
+    /// The cosine of the angle between the two; 1 where both are zero, 0 where one is.
+    pub fn cosine(&self) -> f64 {
+        match (self.a == 0.0, self.b == 0.0) {
+            (true, true) => 1.0,
+            (false, false) => self.products / (self.a.sqrt() * self.b.sqrt()),
+            _ => 0.0,
+        }
+    }
+
+    /// The largest error.
+    pub fn max(&self) -> f64 {
+        self.worst.map_or(0.0, |w| w.error())
+    }
+
+    /// The number that `a` is best multiplied by to be `b`, and what is left of the error then, as a share of `b`.
+    pub fn as_factor(&self) -> (f64, f64) {
+        let factor = self.products / self.a;
+        let left = (self.b - factor * self.products).max(0.0);
+        (factor, (left / self.b).sqrt())
+    }
+
+    /// The number that is best added to `a` to be `b`, and what is left of the error then, as a share of that number.
+    pub fn as_offset(&self) -> (f64, f64) {
+        let n = self.count.max(1) as f64;
+        let offset = self.sum / n;
+        let left = (self.squares / n - offset * offset).max(0.0);
+        (offset, left.sqrt() / offset.abs())
+    }
+
+    /// Whether one side has a NaN or an infinity where the other has not the same.
+    pub fn not_finite_apart(&self) -> bool {
+        self.first_not_finite.is_some()
+    }
+}
+
+/// Calls with each pair and its lane, in f64.
+#[inline(always)]
+fn lanes(a: &[f32], b: &[f32], mut each: impl FnMut(usize, f64, f64)) {
+    let (whole_a, rest_a) = a.as_chunks::<LANES>();
+    let (whole_b, rest_b) = b.as_chunks::<LANES>();
+    for (a, b) in whole_a.iter().zip(whole_b) {
+        for lane in 0..LANES {
+            each(lane, f64::from(a[lane]), f64::from(b[lane]));
+        }
+    }
+    for (lane, (a, b)) in rest_a.iter().zip(rest_b).enumerate() {
+        each(lane, f64::from(*a), f64::from(*b));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_those_worked_out_by_hand() {
+        let a = [3.0, 4.0, 0.0, 1.0];
+        let b = [3.0, 4.0, 2.0, -1.0];
+        let d = Distance::of(10, &a, &b);
+        assert_eq!((d.count, d.differing, d.span), (4, 2, Some((12, 13))));
+        assert_eq!((d.sum, d.squares, d.a, d.b, d.products), (0.0, 8.0, 26.0, 30.0, 24.0));
+        assert_eq!(d.worst, Some(Worst { index: 12, a: 0.0, b: 2.0 }));
+        assert_eq!(d.rms(), 2f64.sqrt());
+        assert_eq!(d.relative(), (8.0f64 / 26.0).sqrt());
+        assert!((d.cosine() - 24.0 / (26.0f64 * 30.0).sqrt()).abs() < 1e-15);
+    }
+
+    #[test]
+    fn what_is_no_number_is_counted_and_left_out() {
+        let (nan, inf) = (f32::NAN, f32::INFINITY);
+        let d = Distance::of(0, &[nan, 1.0, inf, 2.0], &[nan, nan, inf, 3.0]);
+        assert_eq!((d.not_finite, d.first_not_finite, d.differing), ([2, 3], Some(1), 2));
+        assert_eq!((d.a, d.squares, d.worst.map(|w| w.index)), (4.0, 1.0, Some(3)));
+        let same = Distance::of(0, &[nan, inf], &[nan, inf]);
+        assert!(same.differing == 0 && !same.not_finite_apart());
+        assert!(Distance::of(0, &[inf], &[-inf]).not_finite_apart());
+    }
+
+    #[test]
+    fn pieces_join_to_the_whole_and_long_runs_keep_their_places() {
+        let a: Vec<f32> = (0..5000u16).map(|i| f32::from(i % 97) - 40.0).collect();
+        let mut b = a.clone();
+        b[700] = 1e3;
+        b[4999] += 1.0;
+        let whole = Distance::of(0, &a, &b);
+        assert_eq!(
+            (whole.differing, whole.span, whole.worst.map(|w| w.index)),
+            (2, Some((700, 4999)), Some(700))
+        );
+        let mut joined = Distance::of(0, &a[..1024], &b[..1024]);
+        joined.join(&Distance::of(1024, &a[1024..], &b[1024..]));
+        assert_eq!((joined.span, joined.count, joined.squares), (whole.span, 5000, whole.squares));
+        let scaled: Vec<f32> = a.iter().map(|x| x * 1.5).collect();
+        let (factor, left) = Distance::of(0, &a, &scaled).as_factor();
+        assert!((factor - 1.5).abs() < 1e-12 && left < 1e-6, "{factor} {left}");
+        let moved: Vec<f32> = a.iter().map(|x| x - 1.0).collect();
+        assert_eq!(Distance::of(0, &a, &moved).as_offset(), (-1.0, 0.0));
+    }
+}

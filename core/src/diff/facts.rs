@@ -1,0 +1,287 @@
+//! Hyperparameters of two models, held against each other by what they are, not by what the two worlds call them.
+
+use crate::check::Checked;
+use crate::codes;
+use crate::config::{Fact, Origin};
+use crate::finding::{Finding, Severity};
+use crate::metadata::{Entry, List, Metadata, Value};
+use std::collections::hash_map::DefaultHasher;
+use std::collections::{HashMap, HashSet};
+use std::hash::{Hash, Hasher};
+use std::ops::ControlFlow;
+
+codes! {
+    pub static FACT_CHANGED = Error, Config, "diff-fact-changed",
+        "a hyperparameter has another value in the second model",
+        "The two models compute differently even where their weights are the same. A converter that reads a key wrongly, \
+         a config that was edited, or files that do not belong together.";
+    pub static FACT_LOST = Warning, Config, "diff-fact-lost",
+        "a hyperparameter of the first model is not what readers of the second take it for",
+        "The second file has no place for it, or does not say it, and what its readers then assume is another value. Hand over \
+         the first model's config.json with --config where the second is run.";
+    pub static FACT_UNSAID = Note, Config, "diff-fact-unsaid",
+        "a hyperparameter that the first model states is not stated by the second",
+        "Nothing in the second file says it, so it cannot be told whether a reader gets it right. That is the rule for much of \
+         a config.json in a GGUF file.";
+    pub static KEYS_DIFFER = Note, Config, "diff-keys",
+        "keys beside the hyperparameters differ",
+        "Names, dates, versions, chat templates and vocabularies: what does not change how tokens become logits, but may change \
+         what is made of them.";
+    pub static FACTS_UNKNOWN = Warning, Config, "diff-facts-unknown",
+        "the hyperparameters could not be compared",
+        "Without a sound config and a known family on both sides nothing tells which keys matter.";
+}
+
+/// How a hyperparameter differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FactChange {
+    /// Both say it, and say different things.
+    Changed,
+    /// The second does not say it, and is taken for something else.
+    Lost,
+    /// The second does not say it.
+    Unsaid,
+    /// Only the second says it.
+    Gained,
+    /// A key beside the hyperparameters that is not the same.
+    Key,
+}
+
+impl FactChange {
+    /// The word shown to people and written to JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            FactChange::Changed => "changed",
+            FactChange::Lost => "lost",
+            FactChange::Unsaid => "unsaid",
+            FactChange::Gained => "gained",
+            FactChange::Key => "key",
+        }
+    }
+}
+
+/// A hyperparameter that is not the same in both.
+#[derive(Clone, Debug)]
+pub struct FactDifference {
+    /// What it is.
+    pub meaning: String,
+    /// Its key in each.
+    pub names: [Option<String>; 2],
+    /// Its value in each.
+    pub values: [Option<Value>; 2],
+    /// How it differs.
+    pub change: FactChange,
+}
+
+/// What came of comparing all of them.
+pub(super) struct Compared {
+    pub facts: Vec<FactDifference>,
+    pub equal: usize,
+    pub findings: Vec<Finding>,
+}
+
+/// Compares the hyperparameters of two models, and the keys beside them where both use the same names.
+pub(super) fn compare(sides: [&Checked; 2]) -> Compared {
+    let mut compared = Compared { facts: Vec::new(), equal: 0, findings: Vec::new() };
+    let [a, b] = sides.map(|side| side.report.facts.as_slice());
+    if a.is_empty() || b.is_empty() {
+        let which: Vec<&str> =
+            sides.iter().filter(|s| s.report.facts.is_empty()).map(|s| s.report.path.as_str()).collect();
+        let message = format!("no hyperparameters are known of {}", which.join(" and "));
+        compared.findings.push(Finding::new(&FACTS_UNKNOWN, message));
+    } else {
+        compared.hyperparameters(a, b);
+        compared.unsaid();
+    }
+    compared.keys(sides);
+    compared
+}
+
+impl Compared {
+    fn hyperparameters(&mut self, a: &[Fact], b: &[Fact]) {
+        let second: HashMap<&str, &Fact> = b.iter().map(|fact| (fact.meaning, fact)).collect();
+        let first: HashSet<&str> = a.iter().map(|fact| fact.meaning).collect();
+        for one in a {
+            match second.get(one.meaning) {
+                Some(other) if same(&one.value, &other.value) => self.equal = self.equal.saturating_add(1),
+                Some(other) => {
+                    let assumed = [one, other].iter().any(|fact| fact.origin == Origin::Assumed);
+                    self.add(
+                        Some(one),
+                        Some(other),
+                        if assumed { FactChange::Lost } else { FactChange::Changed },
+                    );
+                }
+                None if one.origin == Origin::File => self.add(Some(one), None, FactChange::Unsaid),
+                None => {}
+            }
+        }
+        for other in b.iter().filter(|fact| !first.contains(fact.meaning) && fact.origin == Origin::File) {
+            self.add(None, Some(other), FactChange::Gained);
+        }
+    }
+
+    fn add(&mut self, a: Option<&Fact>, b: Option<&Fact>, change: FactChange) {
+        let facts = [a, b];
+        let Some(named) = a.or(b) else { return };
+        let difference = FactDifference {
+            meaning: named.meaning.to_owned(),
+            names: facts.map(|fact| fact.map(|f| f.name.clone())),
+            values: facts.map(|fact| fact.map(|f| f.value.clone())),
+            change,
+        };
+        let value = |fact: Option<&Fact>| {
+            fact.map_or_else(|| "nothing".to_owned(), |f| format!("{} = {}", f.name, f.value))
+        };
+        let finding = match change {
+            FactChange::Changed => Finding::new(&FACT_CHANGED, format!("{} is not the same", named.meaning)),
+            FactChange::Lost => {
+                let f = Finding::new(
+                    &FACT_LOST,
+                    format!("{} is not said by one of them, and taken for another value", named.meaning),
+                );
+                f.advice("run the file that is silent with --config and the other's config.json")
+            }
+            FactChange::Unsaid | FactChange::Gained | FactChange::Key => return self.facts.push(difference),
+        };
+        self.findings.push(finding.field(&named.name).versus(value(a), value(b)));
+        self.facts.push(difference);
+    }
+
+    /// One note that names all that one of the two alone says.
+    fn unsaid(&mut self) {
+        for (change, which) in [(FactChange::Unsaid, "second"), (FactChange::Gained, "first")] {
+            let alone = self.facts.iter().filter(|fact| fact.change == change);
+            let said: Vec<String> = alone
+                .filter_map(|fact| {
+                    let name = fact.names.iter().flatten().next()?;
+                    let value = fact.values.iter().flatten().next()?;
+                    Some(format!("{name} = {value}"))
+                })
+                .collect();
+            if !said.is_empty() {
+                let message = format!("not said by the {which} model: {}", said.join(", "));
+                self.findings.push(Finding::new(&FACT_UNSAID, message));
+            }
+        }
+    }
+
+    /// All keys of two files of one world, those left out that were compared as hyperparameters.
+    fn keys(&mut self, sides: [&Checked; 2]) {
+        if sides[0].source.dialect() != sides[1].source.dialect() {
+            return;
+        }
+        let known: HashSet<&str> =
+            sides.iter().flat_map(|side| side.report.facts.iter().map(|fact| fact.name.as_str())).collect();
+        let configs = sides.map(|side| side.source.config().ok().flatten());
+        let [Some(a), Some(b)] = &configs else { return };
+        let entries = [a.entries(), b.entries()];
+        let before = self.facts.len();
+        for entry in entries[0].entries().iter().filter(|e| !known.contains(e.key.as_str())) {
+            let other = entries[1].get(&entry.key);
+            if !other.is_some_and(|other| same(&entry.value, other)) {
+                self.key(&entry.key, Some(&entry.value), other);
+            }
+        }
+        let new = |entry: &&Entry| {
+            !known.contains(entry.key.as_str()) && Metadata::get(entries[0], &entry.key).is_none()
+        };
+        for entry in entries[1].entries().iter().filter(new) {
+            self.key(&entry.key, None, Some(&entry.value));
+        }
+        let names: Vec<&str> = self
+            .facts
+            .iter()
+            .skip(before)
+            .filter_map(|f| f.names.iter().flatten().next())
+            .map(String::as_str)
+            .collect();
+        if !names.is_empty() {
+            const SHOWN: usize = 6;
+            let more = names.len().saturating_sub(SHOWN);
+            let shown: Vec<&str> = names.iter().take(SHOWN).copied().collect();
+            let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let message =
+                format!("{} keys beside the hyperparameters differ: {}{rest}", names.len(), shown.join(", "));
+            let worth = names.iter().any(|name| name.starts_with("tokenizer.ggml."));
+            let severity = if worth { Severity::Warning } else { Severity::Note };
+            self.findings.push(Finding::new(&KEYS_DIFFER, message).severity(severity));
+        }
+    }
+
+    fn key(&mut self, name: &str, a: Option<&Value>, b: Option<&Value>) {
+        let values = [a, b];
+        self.facts.push(FactDifference {
+            meaning: name.to_owned(),
+            names: values.map(|value| value.map(|_| name.to_owned())),
+            values: values.map(|value| value.cloned()),
+            change: FactChange::Key,
+        });
+    }
+}
+
+/// Whether two values are the same as far as f32 can tell, which is how GGUF stores numbers with fractions.
+fn same(a: &Value, b: &Value) -> bool {
+    if let (Some(a), Some(b)) = (number(a), number(b)) {
+        return a == b || a as f32 == b as f32 || a.is_nan() && b.is_nan();
+    }
+    match (a, b) {
+        (Value::Null, Value::Null) => true,
+        (Value::Bool(a), Value::Bool(b)) => a == b,
+        (Value::Text(a), Value::Text(b)) => a == b,
+        (Value::Bytes(a), Value::Bytes(b)) => a == b,
+        (Value::List(a), Value::List(b)) => a.len() == b.len() && items(a.as_ref()) == items(b.as_ref()),
+        // Texts too long to be read along: nothing says that they are equal.
+        _ => false,
+    }
+}
+
+fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Unsigned(n) => Some(*n as f64),
+        Value::Signed(n) => Some(*n as f64),
+        Value::Float(x) => Some(*x),
+        _ => None,
+    }
+}
+
+/// A number for all that a list holds: lists may be as long as a vocabulary, and are not kept. `None` where one could not
+/// be read.
+fn items(list: &dyn List) -> Option<u64> {
+    let mut hasher = DefaultHasher::new();
+    let mut see = |_: u64, item: crate::metadata::Item<'_>| {
+        match item.into_value() {
+            Value::List(inner) => items(inner.as_ref()).hash(&mut hasher),
+            value => match number(&value) {
+                Some(x) => (x as f32).to_bits().hash(&mut hasher),
+                None => format!("{value:?}").hash(&mut hasher),
+            },
+        }
+        ControlFlow::Continue(())
+    };
+    list.visit(&mut see).ok()?;
+    Some(hasher.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metadata::Items;
+    use std::sync::Arc;
+
+    fn list(values: Vec<Value>) -> Value {
+        Value::List(Arc::new(Items { kind: "", values }))
+    }
+
+    #[test]
+    fn values_are_the_same_as_far_as_both_files_can_say() {
+        assert!(same(&Value::Float(1e-6), &Value::Float(f64::from(1e-6f32))));
+        assert!(same(&Value::Unsigned(1_000_000), &Value::Float(1e6)));
+        assert!(!same(&Value::Float(1e-6), &Value::Float(1e-5)));
+        assert!(!same(&Value::Text("a".into()), &Value::Text("b".into())));
+        assert!(!same(&Value::Bool(true), &Value::Unsigned(1)));
+        let (one, other) = (|x: f64| list(vec![Value::Float(x), Value::Text("t".into())]), 1.5);
+        assert!(same(&one(other), &one(1.5)) && !same(&one(other), &one(1.25)));
+        assert!(!same(&list(vec![Value::Null]), &list(vec![])));
+    }
+}
