@@ -3,16 +3,20 @@
 mod compute;
 mod diff;
 mod generate;
+mod hash;
 mod kernels;
 mod memory;
 mod run;
+mod show;
 
 pub use compute::*;
 pub use diff::*;
 pub use generate::*;
+pub use hash::*;
 pub use kernels::*;
 pub use memory::*;
 pub use run::*;
+pub use show::*;
 mod tokens;
 
 pub use tokens::*;
@@ -78,6 +82,10 @@ pub enum Command {
     Check(CheckArgs),
     /// Tell whether a model is another one, across formats, and in what it is not
     Diff(DiffArgs),
+    /// Show the numbers of a tensor, its bytes, or a block of it field by field
+    Show(ShowArgs),
+    /// Give digests of tensors and of the whole, and hold a model against those that were kept
+    Hash(HashArgs),
     /// List the formats, architectures and kernels in this program
     Plugins(PluginsArgs),
     /// Show which tokens a model finds likely next

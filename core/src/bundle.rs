@@ -14,6 +14,9 @@ use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+/// Links that are followed.
+const MOST_LINKS: usize = 40;
+
 /// One file of a bundle: headers are read from it by offset, tensor data is mapped.
 pub struct File {
     name: String,
@@ -76,6 +79,20 @@ impl File {
             Place::Disk { path, .. } => Some(path),
             Place::Memory(_) => None,
         }
+    }
+
+    /// The path that it has, and those that it leads to where it is a link, in their order: the hub's cache names what a
+    /// file holds in the last of them.
+    pub fn trail(&self) -> Vec<PathBuf> {
+        let mut trail: Vec<PathBuf> = self.path().map(Path::to_owned).into_iter().collect();
+        while let Some(next) = trail.last().and_then(|path| Some((path, fs::read_link(path).ok()?)))
+            && trail.len() < MOST_LINKS
+        {
+            // Relative to the folder that the link lies in.
+            let next = next.0.parent().unwrap_or(Path::new("")).join(next.1);
+            trail.push(next);
+        }
+        trail
     }
 
     /// Opens it for reading by offset. Held only while a header is read, so that a model of ten

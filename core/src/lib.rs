@@ -7,6 +7,7 @@
 //! - What runs: [`model`] (opened and fed), [`pass`] (one forward pass), [`weights`], [`cache`], [`rope`],
 //!   [`sample`].
 //! - Text and ids, with the feature `tokenizer`: the module of that name.
+//! - What one asks of a model: [`show`] (its numbers), [`hash`] (digests of them).
 //! - What one asks of a run: [`logits`], [`trace`], [`perplexity`], and before it, what it takes: [`memory`].
 //! - What one asks of two models: [`diff`], after bringing both into one form ([`convert`]).
 //! - What plugs in: [`registry`]; how a path is opened: [`open`]; why not: [`error`], [`finding`], [`foreign`].
@@ -33,6 +34,7 @@ pub mod finding;
 pub mod foreign;
 #[cfg(feature = "tokenizer")]
 pub mod generate;
+pub mod hash;
 pub mod index;
 pub mod json;
 pub mod kernel;
@@ -43,7 +45,7 @@ pub mod matrix;
 pub mod memory;
 pub mod metadata;
 pub mod model;
-mod names;
+pub mod names;
 pub mod npy;
 pub mod open;
 pub mod ops;
@@ -57,6 +59,7 @@ pub mod registry;
 pub mod report;
 pub mod rope;
 pub mod sample;
+pub mod show;
 pub mod source;
 pub mod table;
 #[cfg(feature = "tokenizer")]

@@ -39,6 +39,51 @@ pub(crate) fn without_expert(local: &str) -> String {
     parts.join(".")
 }
 
+/// Longer words are not compared letter by letter.
+const LONGEST: usize = 300;
+
+/// Of the names that are known those nearest to one that is not, the nearest first, so many at most: names that hold it,
+/// and those that few letters tell from it.
+pub fn nearest<'k>(wanted: &str, known: impl IntoIterator<Item = &'k str>, most: usize) -> Vec<&'k str> {
+    let mut near: Vec<(usize, &str)> = Vec::new();
+    for name in known {
+        let far = name.len().abs_diff(wanted.len()).saturating_mul(2) > name.len().max(1);
+        if (far || name.len() > LONGEST) && !name.contains(wanted) {
+            continue;
+        }
+        let distance = distance(wanted, name);
+        if distance.saturating_mul(2) <= name.len() {
+            near.push((distance, name));
+        }
+    }
+    near.sort_unstable();
+    let nearest = near.first().map_or(0, |(distance, _)| *distance);
+    near.retain(|(distance, _)| *distance <= nearest.saturating_add(1));
+    near.into_iter().take(most).map(|(_, name)| name).collect()
+}
+
+/// Letters to add, drop or change to make one word of the other; a word within the other is near.
+fn distance(wanted: &str, known: &str) -> usize {
+    if wanted.len() >= 3 && known.contains(wanted) {
+        return 1;
+    }
+    let known: Vec<char> = known.chars().collect();
+    let mut row: Vec<usize> = (0..=known.len()).collect();
+    for (i, c) in wanted.chars().take(LONGEST).enumerate() {
+        let mut before = i;
+        let mut left = i.saturating_add(1);
+        let mut next = vec![left];
+        for (d, above) in known.iter().zip(row.iter().skip(1)) {
+            let change = before.saturating_add(usize::from(c != *d));
+            left = change.min(left.saturating_add(1)).min(above.saturating_add(1));
+            next.push(left);
+            before = *above;
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or(0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,5 +98,25 @@ mod tests {
         assert!(part("0.weight").is_none());
         assert!(part("").is_none());
         assert!(part("a.99999999999999999999999.b").is_none());
+    }
+
+    #[test]
+    fn distances() {
+        assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!(distance("", "abc"), 3);
+        assert_eq!(distance("tensor-missing", "tensor-missing"), 1); // never asked: it would have been found
+        assert_eq!(distance("tensr-mising", "tensor-missing"), 2);
+    }
+
+    #[test]
+    fn the_nearest_come_first() {
+        let known = ["blk.0.attn_q.weight", "blk.0.attn_k.weight", "blk.1.attn_q.weight", "output.weight"];
+        assert_eq!(
+            nearest("blk.0.atn_q.weight", known, 3),
+            ["blk.0.attn_q.weight", "blk.0.attn_k.weight", "blk.1.attn_q.weight"]
+        );
+        assert_eq!(nearest("attn_q", known, 3), ["blk.0.attn_q.weight", "blk.1.attn_q.weight"]);
+        assert!(nearest("nothing of the kind", known, 3).is_empty());
+        assert!(nearest("x", [""], 3).is_empty());
     }
 }

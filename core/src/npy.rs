@@ -2,7 +2,15 @@
 
 /// What precedes `[rows, cols]` numbers of f32, little-endian, row after row (version 1.0).
 pub fn header(rows: usize, cols: usize) -> Vec<u8> {
-    let mut text = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {cols}), }}");
+    header_of("<f4", &[rows, cols])
+}
+
+/// What precedes numbers of any shape, outermost axis first; `descr` is what numpy calls their type.
+pub fn header_of(descr: &str, shape: &[usize]) -> Vec<u8> {
+    let shape: String = shape.iter().map(|len| format!("{len}, ")).collect();
+    // A tuple of one needs its comma, longer ones are as numpy writes them.
+    let shape = if shape.matches(',').count() > 1 { shape.trim_end_matches(", ") } else { shape.trim_end() };
+    let mut text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({shape}), }}");
     // Magic, version and length take 10 bytes; the data begins at a multiple of 64, after a newline.
     while !(10 + text.len() + 1).is_multiple_of(64) {
         text.push(' ');
@@ -26,5 +34,16 @@ mod tests {
             assert_eq!(usize::from(header[8]) + 256 * usize::from(header[9]) + 10, header.len());
             assert!(header.ends_with(b"\n"));
         }
+    }
+
+    #[test]
+    fn shapes_are_tuples() {
+        let text =
+            |shape: &[usize]| String::from_utf8_lossy(&header_of("<f8", shape)[10..]).trim_end().to_owned();
+        let wanted = |shape| format!("{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}");
+        assert_eq!(text(&[]), wanted("()"));
+        assert_eq!(text(&[3]), wanted("(3,)"));
+        assert_eq!(text(&[3, 4]), wanted("(3, 4)"));
+        assert_eq!(text(&[3, 4, 0]), wanted("(3, 4, 0)"));
     }
 }

@@ -8,6 +8,7 @@ mod completions;
 mod diff;
 mod explain;
 mod generate;
+mod hash;
 mod inspect;
 mod kernels;
 mod logits;
@@ -15,8 +16,12 @@ mod man;
 pub mod memory;
 mod perplexity;
 mod plugins;
+mod show;
 mod tokens;
 mod trace;
+
+pub use hash::Told;
+pub use show::{Shown, Wrote, each_line};
 
 use crate::args::{Cli, Command, Ids, KernelsCommand, LookArgs, OverrideArgs, PromptArgs};
 use crate::backend::Backend;
@@ -75,6 +80,8 @@ fn model_of(command: &Command) -> String {
         Command::Logits(args) => Some(args.model.as_path()),
         Command::Trace(args) => Some(args.model.as_path()),
         Command::Perplexity(args) => Some(args.model.as_path()),
+        Command::Show(args) => Some(args.model.as_path()),
+        Command::Hash(args) => Some(args.model.as_path()),
         Command::Kernels { command: KernelsCommand::Check(args) } => args.model.as_deref(),
         Command::Kernels { command: KernelsCommand::Bench(args) } => args.model.as_deref(),
         _ => None,
@@ -86,6 +93,8 @@ fn dispatch(cli: &Cli, screen: &mut Screen<'_>) -> Result<u8> {
     match &cli.command {
         Command::Inspect(args) => inspect::run(&Registry::linked()?, args, &cli.look, screen),
         Command::Check(args) => check::run(&Registry::linked()?, args, &cli.look, screen),
+        Command::Show(args) => show::run(&Registry::linked()?, args, screen),
+        Command::Hash(args) => hash::run(&Registry::linked()?, args, screen),
         Command::Plugins(args) => plugins::run(&Registry::linked()?, args, screen),
         Command::Generate(args) => generate::run(&Registry::linked()?, args, &cli.look, screen),
         Command::Memory(args) => memory::run(&Registry::linked()?, args, &cli.look, screen),

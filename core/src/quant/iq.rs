@@ -130,8 +130,7 @@ pub(crate) fn iq1_s(raw: &[u8], out: &mut [f32]) {
 pub(crate) fn iq1_m(raw: &[u8], out: &mut [f32]) {
     each_block(raw, out, |b: &[u8; 56], x: &mut [f32; 256]| {
         let words: [u16; 4] = std::array::from_fn(|i| u16_at(b, 48 + 2 * i));
-        let bits = words.iter().rev().fold(0, |bits, word| bits << 4 | word >> 12);
-        let d = f16::from_bits(bits).to_f32();
+        let d = iq1_m_scale(&b[48..]);
         for (i, x) in x.chunks_exact_mut(8).enumerate() {
             let high = nibble(&b[32..48], i);
             let index = usize::from(b[i]) | usize::from(high & 7) << 8;
@@ -154,6 +153,12 @@ pub(crate) fn iq4_xs(raw: &[u8], out: &mut [f32]) {
             sixteen_values(d * (f32::from(scale) - 32.0), nibbles, x);
         }
     });
+}
+
+/// The scale of IQ1_M: the top nibbles of four words, the lowest first.
+pub(super) fn iq1_m_scale(words: &[u8]) -> f32 {
+    let words: [u16; 4] = std::array::from_fn(|i| u16_at(words, 2 * i));
+    f16::from_bits(words.iter().rev().fold(0, |bits, word| bits << 4 | word >> 12)).to_f32()
 }
 
 fn iq2_scale(d: f32, c: u8) -> f32 {

@@ -14,6 +14,7 @@
 //! several bytes are little-endian, and the pictures give the offset in bytes above each field.
 
 pub mod codebooks;
+pub mod fields;
 pub(crate) mod fp4;
 pub(crate) mod fp8;
 pub(crate) mod iq;

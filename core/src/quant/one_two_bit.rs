@@ -15,8 +15,8 @@ pub(crate) fn q1_0(raw: &[u8], out: &mut [f32]) {
     each_block(raw, out, |b: &[u8; 18], x: &mut [f32; 128]| {
         let d = f16_at(b, 0);
         for (x, byte) in x.chunks_exact_mut(8).zip(&b[2..]) {
-            for (k, x) in x.iter_mut().enumerate() {
-                *x = if byte >> k & 1 == 1 { d } else { -d };
+            for (x, bit) in x.iter_mut().zip(bits(*byte)) {
+                *x = if bit == 1 { d } else { -d };
             }
         }
     });
@@ -26,10 +26,19 @@ pub(crate) fn q2_0(raw: &[u8], out: &mut [f32]) {
     each_block(raw, out, |b: &[u8; 18], x: &mut [f32; 64]| {
         let d = f16_at(b, 0);
         for (x, byte) in x.chunks_exact_mut(4).zip(&b[2..]) {
-            for (k, x) in x.iter_mut().enumerate() {
-                let code = byte >> (2 * k) & 3;
+            for (x, code) in x.iter_mut().zip(two_bits(*byte)) {
                 *x = (f32::from(code) - 1.0) * d;
             }
         }
     });
+}
+
+/// The bits of a byte, the lowest first.
+pub(super) fn bits(byte: u8) -> [u8; 8] {
+    std::array::from_fn(|k| byte >> k & 1)
+}
+
+/// The four codes of a byte, the lowest first.
+pub(super) fn two_bits(byte: u8) -> [u8; 4] {
+    std::array::from_fn(|k| byte >> (2 * k) & 3)
 }

@@ -40,13 +40,24 @@ pub(crate) fn tq1_0(raw: &[u8], out: &mut [f32]) {
     });
 }
 
+/// Bytes of each run of TQ1_0, and the digits that each of its bytes has.
+pub(super) const TQ1_0_RUNS: [(usize, usize); 3] = [(32, 5), (16, 5), (4, 4)];
+
+/// So many digits of every byte, the first digit of all bytes before the second of any.
+pub(super) fn digits(bytes: &[u8], each: usize) -> impl Iterator<Item = u16> {
+    let powers = [1u8, 3, 9, 27, 81].into_iter().take(each);
+    powers.flat_map(move |power| bytes.iter().map(move |byte| digit(*byte, power)))
+}
+
+fn digit(byte: u8, power: u8) -> u16 {
+    (u16::from(byte.wrapping_mul(power)) * 3) >> 8
+}
+
 /// As many digits of every byte as `x` has room for, the first digit of all bytes before the second of any.
 fn base_three(bytes: &[u8], d: f32, x: &mut [f32]) {
     for (x, power) in x.chunks_exact_mut(bytes.len()).zip([1u8, 3, 9, 27, 81]) {
         for (x, byte) in x.iter_mut().zip(bytes) {
-            let fraction = byte.wrapping_mul(power);
-            let digit = (u16::from(fraction) * 3) >> 8;
-            *x = (f32::from(digit) - 1.0) * d;
+            *x = (f32::from(digit(*byte, power)) - 1.0) * d;
         }
     }
 }

@@ -7,11 +7,13 @@ pub mod compute;
 pub mod diff;
 mod emitter;
 pub mod generate;
+pub mod hash;
 pub mod kernel_check;
 pub mod kernels;
 pub mod memory;
 mod parts;
 pub mod runs;
+pub mod show;
 pub mod tokens;
 
 pub use emitter::Emitter;
