@@ -4,11 +4,13 @@ mod compute;
 mod generate;
 mod kernels;
 mod run;
+mod stats;
 
 pub use compute::*;
 pub use generate::*;
 pub use kernels::*;
 pub use run::*;
+pub use stats::*;
 mod tokens;
 
 pub use tokens::*;
@@ -72,6 +74,8 @@ pub enum Command {
     Inspect(InspectArgs),
     /// Check one model or many, and say what is wrong with them
     Check(CheckArgs),
+    /// Show the numbers of each tensor: limits, mean, spread, what is odd
+    Stats(StatsArgs),
     /// List the formats, architectures and kernels in this program
     Plugins(PluginsArgs),
     /// Show which tokens a model finds likely next

@@ -4,6 +4,8 @@ use crate::dtype::DType;
 use crate::matrix::{Matrix, Rows, RowsBuf, RowsMut};
 use crate::ops::{self, Activation, Attending, Linear, Rotation, Routing};
 use crate::quant::{self, DecodeError};
+use crate::stats::piece::tally_by;
+use crate::stats::tally::Tally;
 
 /// Forwards an op to the kernel inherited from, or to its definition.
 macro_rules! inherited {
@@ -53,6 +55,12 @@ pub trait Kernel: Send + Sync {
     /// Widens stored blocks to f32; see [`quant::decode`].
     fn decode(&self, dtype: DType, raw: &[u8], out: &mut [f32]) -> Result<(), DecodeError> {
         inherited!(self.decode(dtype, raw, out) or quant::decode(dtype, raw, out))
+    }
+
+    /// Count, limits, mean, spread and oddities of stored blocks; see [`tally_by`].
+    fn tally(&self, dtype: DType, raw: &[u8]) -> Result<Tally, DecodeError> {
+        inherited!(self.tally(dtype, raw) or
+            tally_by(dtype, raw, |raw, out| self.decode(dtype, raw, out)))
     }
 
     /// Σ w·x over one stored row; see [`ops::dot`].

@@ -8,6 +8,7 @@
 //!   [`sample`].
 //! - Text and ids, with the feature `tokenizer`: the module of that name.
 //! - What one asks of a run: [`logits`], [`trace`], [`perplexity`].
+//! - What one asks of the numbers: [`stats`].
 //! - What plugs in: [`registry`]; how a path is opened: [`open`]; why not: [`error`], [`finding`], [`foreign`].
 
 #![deny(unsafe_code)]
@@ -53,6 +54,7 @@ pub mod report;
 pub mod rope;
 pub mod sample;
 pub mod source;
+pub mod stats;
 pub mod table;
 #[cfg(feature = "tokenizer")]
 pub mod tokenizer;

@@ -43,7 +43,7 @@ pub struct KernelArgs {
 }
 
 /// A number of threads; an environment variable that is set to nothing asks for all cores.
-fn threads(text: &str) -> Result<usize, String> {
+pub(super) fn threads(text: &str) -> Result<usize, String> {
     match text.parse() {
         _ if text.is_empty() => Ok(0),
         Ok(count) if count <= MOST_THREADS => Ok(count),

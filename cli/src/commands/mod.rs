@@ -13,6 +13,7 @@ mod logits;
 mod man;
 mod perplexity;
 mod plugins;
+mod stats;
 mod tokens;
 mod trace;
 
@@ -72,6 +73,7 @@ fn model_of(command: &Command) -> String {
         Command::Logits(args) => Some(args.model.as_path()),
         Command::Trace(args) => Some(args.model.as_path()),
         Command::Perplexity(args) => Some(args.model.as_path()),
+        Command::Stats(args) => Some(args.model.as_path()),
         Command::Kernels { command: KernelsCommand::Check(args) } => args.model.as_deref(),
         Command::Kernels { command: KernelsCommand::Bench(args) } => args.model.as_deref(),
         _ => None,
@@ -83,6 +85,7 @@ fn dispatch(cli: &Cli, screen: &mut Screen<'_>) -> Result<u8> {
     match &cli.command {
         Command::Inspect(args) => inspect::run(&Registry::linked()?, args, &cli.look, screen),
         Command::Check(args) => check::run(&Registry::linked()?, args, &cli.look, screen),
+        Command::Stats(args) => stats::run(&Registry::linked()?, args, screen),
         Command::Plugins(args) => plugins::run(&Registry::linked()?, args, screen),
         Command::Generate(args) => generate::run(&Registry::linked()?, args, &cli.look, screen),
         Command::Bench(args) => bench::run(&Registry::linked()?, args, &cli.look, screen),

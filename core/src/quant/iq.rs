@@ -156,11 +156,11 @@ pub(crate) fn iq4_xs(raw: &[u8], out: &mut [f32]) {
     });
 }
 
-fn iq2_scale(d: f32, c: u8) -> f32 {
+pub(super) fn iq2_scale(d: f32, c: u8) -> f32 {
     (d * (0.5 + f32::from(c))) * 0.25
 }
 
-fn iq1_scale(d: f32, c: u16) -> f32 {
+pub(super) fn iq1_scale(d: f32, c: u16) -> f32 {
     d * (2.0 * f32::from(c) + 1.0)
 }
 

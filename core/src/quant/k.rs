@@ -128,7 +128,7 @@ fn scale_and_minimum(scale: f32, minimum: f32, codes: &[u8], x: &mut [f32]) {
 /// bytes 4..7    minima of 0..3 in the low six bits; above them the top two bits of minima 4..7
 /// bytes 8..11   low nibbles: the rest of scales 4..7; high nibbles: the rest of minima 4..7
 /// ```
-fn scale_pair(bytes: &[u8], j: usize) -> (u8, u8) {
+pub(super) fn scale_pair(bytes: &[u8], j: usize) -> (u8, u8) {
     match j {
         0..4 => (bytes[j] & 63, bytes[j + 4] & 63),
         _ => {
@@ -140,7 +140,7 @@ fn scale_pair(bytes: &[u8], j: usize) -> (u8, u8) {
 
 /// The sixteen scales of Q3_K out of twelve bytes: the nibbles of bytes 0..7 are their low four bits (first all
 /// low nibbles, then all high ones); bytes 8..11 are their high two, in planes of four.
-fn q3_k_scales(bytes: &[u8]) -> [i8; 16] {
+pub(super) fn q3_k_scales(bytes: &[u8]) -> [i8; 16] {
     let mut low = [0; 16];
     nibble_halves(&bytes[..8], &mut low);
     std::array::from_fn(|j| {
@@ -149,7 +149,7 @@ fn q3_k_scales(bytes: &[u8]) -> [i8; 16] {
     })
 }
 
-fn nibble_runs(bytes: &[u8]) -> [u8; 256] {
+pub(super) fn nibble_runs(bytes: &[u8]) -> [u8; 256] {
     let mut codes = [0; 256];
     for (run, codes) in bytes.chunks_exact(32).zip(codes.chunks_exact_mut(64)) {
         nibble_halves(run, codes);
@@ -158,7 +158,7 @@ fn nibble_runs(bytes: &[u8]) -> [u8; 256] {
 }
 
 /// Bit `k` of byte `l` becomes element `32k + l`.
-fn bit_planes(bytes: &[u8]) -> [u8; 256] {
+pub(super) fn bit_planes(bytes: &[u8]) -> [u8; 256] {
     let mut bits = [0; 256];
     for (k, bits) in bits.chunks_exact_mut(32).enumerate() {
         for (bit, byte) in bits.iter_mut().zip(bytes) {

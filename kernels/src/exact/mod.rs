@@ -12,6 +12,7 @@ mod maths;
 mod norms;
 mod panels;
 mod pointwise;
+mod tally;
 mod widen;
 
 use crate::simd::{Op, Simd};
@@ -20,6 +21,8 @@ use scantling_core::kernel::Kernel;
 use scantling_core::matrix::{Matrix, Rows, RowsMut};
 use scantling_core::ops::{self, Activation, Attending, Linear};
 use scantling_core::quant::{self, DecodeError};
+use scantling_core::stats::piece::Piece;
+use scantling_core::stats::tally::Tally;
 
 /// From so many rows of activations on, weights, or keys and values, are widened and rearranged once for all of them.
 const MANY: usize = 24;
@@ -45,6 +48,11 @@ impl<S: Simd> Kernel for Exact<S> {
         quant::check(dtype, raw, out)?;
         self.simd.run(widen::Widen { dtype, raw, out });
         Ok(())
+    }
+
+    fn tally(&self, dtype: DType, raw: &[u8]) -> Result<Tally, DecodeError> {
+        let piece = Piece::new(dtype, raw)?;
+        Ok(self.simd.run(tally::Look { dtype, raw, piece }))
     }
 
     fn dot(&self, dtype: DType, w: &[u8], x: &[f32]) -> f32 {

@@ -10,6 +10,7 @@ pub mod kernel_check;
 pub mod kernels;
 mod parts;
 pub mod runs;
+pub mod stats;
 pub mod tokens;
 
 pub use emitter::Emitter;

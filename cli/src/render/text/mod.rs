@@ -13,6 +13,7 @@ pub mod kernels;
 mod listing;
 mod metadata;
 pub mod runs;
+pub mod stats;
 pub mod table;
 mod tensors;
 pub mod tokens;
