@@ -8,6 +8,7 @@ mod kernels;
 mod memory;
 mod run;
 mod show;
+mod stats;
 
 pub use compute::*;
 pub use diff::*;
@@ -17,6 +18,7 @@ pub use kernels::*;
 pub use memory::*;
 pub use run::*;
 pub use show::*;
+pub use stats::*;
 mod tokens;
 
 pub use tokens::*;
@@ -86,6 +88,8 @@ pub enum Command {
     Show(ShowArgs),
     /// Give digests of tensors and of the whole, and hold a model against those that were kept
     Hash(HashArgs),
+    /// Show the numbers of each tensor: limits, mean, spread, what is odd
+    Stats(StatsArgs),
     /// List the formats, architectures and kernels in this program
     Plugins(PluginsArgs),
     /// Show which tokens a model finds likely next

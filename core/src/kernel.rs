@@ -5,6 +5,8 @@ use crate::dtype::DType;
 use crate::matrix::{Matrix, Rows, RowsBuf, RowsMut};
 use crate::ops::{self, Activation, Attending, Linear, Rotation, Routing};
 use crate::quant::{self, DecodeError};
+use crate::stats::piece::tally_by;
+use crate::stats::tally::Tally;
 
 /// Forwards an op to the kernel inherited from, or to its definition.
 macro_rules! inherited {
@@ -65,6 +67,12 @@ pub trait Kernel: Send + Sync {
     /// How far two runs of numbers are apart; see [`Distance::of`], whose bits every kernel gives.
     fn distance(&self, first: u64, a: &[f32], b: &[f32], run: usize, runs: &mut Vec<Run>) -> Distance {
         inherited!(self.distance(first, a, b, run, runs) or Distance::of(first, a, b, run, runs))
+    }
+
+    /// Count, limits, mean, spread and oddities of stored blocks; see [`tally_by`].
+    fn tally(&self, dtype: DType, raw: &[u8]) -> Result<Tally, DecodeError> {
+        inherited!(self.tally(dtype, raw) or
+            tally_by(dtype, raw, |raw, out| self.decode(dtype, raw, out)))
     }
 
     /// Σ w·x over one stored row; see [`ops::dot`].

@@ -7,7 +7,7 @@
 //! - What runs: [`model`] (opened and fed), [`pass`] (one forward pass), [`weights`], [`cache`], [`rope`],
 //!   [`sample`].
 //! - Text and ids, with the feature `tokenizer`: the module of that name.
-//! - What one asks of a model: [`show`] (its numbers), [`hash`] (digests of them).
+//! - What one asks of a model: [`show`] (its numbers), [`stats`] (what they come to), [`hash`] (digests of them).
 //! - What one asks of a run: [`logits`], [`trace`], [`perplexity`], and before it, what it takes: [`memory`].
 //! - What one asks of two models: [`diff`], after bringing both into one form ([`convert`]).
 //! - What plugs in: [`registry`]; how a path is opened: [`open`]; why not: [`error`], [`finding`], [`foreign`].
@@ -61,6 +61,7 @@ pub mod rope;
 pub mod sample;
 pub mod show;
 pub mod source;
+pub mod stats;
 pub mod table;
 #[cfg(feature = "tokenizer")]
 pub mod tokenizer;

@@ -17,6 +17,7 @@ pub mod memory;
 mod perplexity;
 mod plugins;
 mod show;
+mod stats;
 mod tokens;
 mod trace;
 
@@ -82,6 +83,7 @@ fn model_of(command: &Command) -> String {
         Command::Perplexity(args) => Some(args.model.as_path()),
         Command::Show(args) => Some(args.model.as_path()),
         Command::Hash(args) => Some(args.model.as_path()),
+        Command::Stats(args) => Some(args.model.as_path()),
         Command::Kernels { command: KernelsCommand::Check(args) } => args.model.as_deref(),
         Command::Kernels { command: KernelsCommand::Bench(args) } => args.model.as_deref(),
         _ => None,
@@ -95,6 +97,7 @@ fn dispatch(cli: &Cli, screen: &mut Screen<'_>) -> Result<u8> {
         Command::Check(args) => check::run(&Registry::linked()?, args, &cli.look, screen),
         Command::Show(args) => show::run(&Registry::linked()?, args, screen),
         Command::Hash(args) => hash::run(&Registry::linked()?, args, screen),
+        Command::Stats(args) => stats::run(&Registry::linked()?, args, screen),
         Command::Plugins(args) => plugins::run(&Registry::linked()?, args, screen),
         Command::Generate(args) => generate::run(&Registry::linked()?, args, &cli.look, screen),
         Command::Memory(args) => memory::run(&Registry::linked()?, args, &cli.look, screen),

@@ -1,5 +1,6 @@
 //! Reports as characters: text for people, JSON, Markdown and SARIF for what reads those.
 
+pub mod csv;
 pub mod json;
 pub mod kernel_check;
 pub mod listing;

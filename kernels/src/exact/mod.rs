@@ -12,6 +12,7 @@ mod maths;
 mod norms;
 mod panels;
 mod pointwise;
+mod tally;
 mod widen;
 
 use crate::simd::{Op, Simd};
@@ -21,6 +22,8 @@ use scantling_core::kernel::{Job, Kernel};
 use scantling_core::matrix::{Matrix, Rows, RowsMut};
 use scantling_core::ops::{self, Activation, Attending, Linear};
 use scantling_core::quant::{self, DecodeError};
+use scantling_core::stats::piece::Piece;
+use scantling_core::stats::tally::Tally;
 
 /// From so many rows of activations on, weights, or keys and values, are widened and rearranged once for all of them.
 const MANY: usize = 24;
@@ -68,6 +71,11 @@ impl<S: Simd> Kernel for Exact<S> {
 
     fn distance(&self, first: u64, a: &[f32], b: &[f32], run: usize, runs: &mut Vec<Run>) -> Distance {
         self.simd.run(Apart { first, a, b, run, runs })
+    }
+
+    fn tally(&self, dtype: DType, raw: &[u8]) -> Result<Tally, DecodeError> {
+        let piece = Piece::new(dtype, raw)?;
+        Ok(self.simd.run(tally::Look { dtype, raw, piece }))
     }
 
     fn dot(&self, dtype: DType, w: &[u8], x: &[f32]) -> f32 {

@@ -14,6 +14,7 @@ pub mod memory;
 mod parts;
 pub mod runs;
 pub mod show;
+pub mod stats;
 pub mod tokens;
 
 pub use emitter::Emitter;

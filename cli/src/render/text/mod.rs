@@ -18,6 +18,7 @@ mod metadata;
 mod numbers;
 pub mod runs;
 pub mod show;
+pub mod stats;
 pub mod table;
 mod tensors;
 pub mod tokens;
