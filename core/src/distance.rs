@@ -44,8 +44,46 @@ pub struct Distance {
     pub a: f64,
     /// Σb².
     pub b: f64,
-    /// Σab.
-    pub products: f64,
+}
+
+/// What is summed side by side.
+#[derive(Default)]
+struct Sums {
+    sum: [f64; LANES],
+    squares: [f64; LANES],
+    a: [f64; LANES],
+    b: [f64; LANES],
+    largest: [f64; LANES],
+    differing: [u32; LANES],
+}
+
+impl Sums {
+    /// One pair to a lane. Loops over whole lanes, one for each sum, are what compilers make vectors of.
+    #[inline(always)]
+    fn add(&mut self, a: &[f32; LANES], b: &[f32; LANES]) {
+        let wide = |x: &[f32; LANES]| x.map(f64::from);
+        let (x, y) = (wide(a), wide(b));
+        let apart: [f64; LANES] = std::array::from_fn(|i| y[i] - x[i]);
+        for i in 0..LANES {
+            self.sum[i] += apart[i];
+        }
+        for i in 0..LANES {
+            self.squares[i] += apart[i] * apart[i];
+        }
+        for i in 0..LANES {
+            self.a[i] += x[i] * x[i];
+        }
+        for i in 0..LANES {
+            self.b[i] += y[i] * y[i];
+        }
+        for i in 0..LANES {
+            let size = apart[i].abs();
+            self.largest[i] = if size > self.largest[i] { size } else { self.largest[i] };
+        }
+        for i in 0..LANES {
+            self.differing[i] += u32::from(a[i] != b[i]);
+        }
+    }
 }
 
 /// Two values and where they stand.
@@ -100,7 +138,6 @@ impl Distance {
         self.squares += other.squares;
         self.a += other.a;
         self.b += other.b;
-        self.products += other.products;
     }
 
     fn consider(&mut self, worst: Worst) {
@@ -111,35 +148,37 @@ impl Distance {
 
     #[inline(always)]
     fn run(&mut self, first: u64, a: &[f32], b: &[f32]) -> Run {
-        let mut sums = [[0.0f64; 5]; LANES];
-        let (mut differing, mut largest) = ([0u64; LANES], [0.0f64; LANES]);
-        lanes(a, b, |lane, a, b| {
-            let apart = b - a;
-            let [sum, squares, aa, bb, ab] = &mut sums[lane];
-            *sum += apart;
-            *squares += apart * apart;
-            *aa += a * a;
-            *bb += b * b;
-            *ab += a * b;
-            differing[lane] += u64::from(apart != 0.0);
-            largest[lane] = largest[lane].max(apart.abs());
-        });
-        let total = |which: usize| sums.iter().map(|lane| lane[which]).sum::<f64>();
-        if !(total(1).is_finite() && total(2).is_finite() && total(3).is_finite()) {
+        let mut sums = Sums::default();
+        let (whole_a, rest_a) = a.as_chunks::<LANES>();
+        let (whole_b, rest_b) = b.as_chunks::<LANES>();
+        for (a, b) in whole_a.iter().zip(whole_b) {
+            sums.add(a, b);
+        }
+        // Pairs of zeros at the end add nothing to any of them.
+        let mut last = [[0.0f32; LANES]; 2];
+        for (last, rest) in last.iter_mut().zip([rest_a, rest_b]) {
+            last.iter_mut().zip(rest).for_each(|(last, x)| *last = *x);
+        }
+        sums.add(&last[0], &last[1]);
+        let total = |lanes: &[f64; LANES]| lanes.iter().sum::<f64>();
+        let run = Run {
+            squares: total(&sums.squares),
+            a: total(&sums.a),
+            b: total(&sums.b),
+            largest: sums.largest.iter().fold(0.0, |most: f64, x| if *x > most { *x } else { most }),
+        };
+        if !(run.squares.is_finite() && run.a.is_finite() && run.b.is_finite()) {
             return self.carefully(first, a, b);
         }
-        let largest = largest.iter().fold(0.0f64, |m, x| m.max(*x));
-        let run = Run { squares: total(1), a: total(2), b: total(3), largest };
-        self.sum += total(0);
-        self.squares += total(1);
-        self.a += total(2);
-        self.b += total(3);
-        self.products += total(4);
-        let differing: u64 = differing.iter().sum();
+        let differing = sums.differing.iter().map(|n| u64::from(*n)).sum::<u64>();
+        self.sum += total(&sums.sum);
+        self.squares += run.squares;
+        self.a += run.a;
+        self.b += run.b;
         if differing == 0 {
             return run;
         }
-        self.places(first, a, b, differing, largest);
+        self.places(first, a, b, differing, run.largest);
         run
     }
 
@@ -185,7 +224,6 @@ impl Distance {
                 run.a += wide_a * wide_a;
                 run.b += wide_b * wide_b;
                 run.largest = run.largest.max(apart.abs());
-                self.products += wide_a * wide_b;
                 self.consider(Worst { index, a, b });
             }
         }
@@ -197,6 +235,11 @@ impl Distance {
 
     fn extend(&mut self, from: u64, to: u64) {
         self.span = Some((self.span.map_or(from, |(first, _)| first), to));
+    }
+
+    /// Σab, which follows from the other sums.
+    pub fn products(&self) -> f64 {
+        (self.a + self.b - self.squares) / 2.0
     }
 
     /// The root of the mean square of the errors.
@@ -213,7 +256,7 @@ impl Distance {
     pub fn cosine(&self) -> f64 {
         match (self.a == 0.0, self.b == 0.0) {
             (true, true) => 1.0,
-            (false, false) => self.products / (self.a.sqrt() * self.b.sqrt()),
+            (false, false) => self.products() / (self.a.sqrt() * self.b.sqrt()),
             _ => 0.0,
         }
     }
@@ -225,8 +268,8 @@ impl Distance {
 
     /// The number that `a` is best multiplied by to be `b`, and what is left of the error then, as a share of `b`.
     pub fn as_factor(&self) -> (f64, f64) {
-        let factor = self.products / self.a;
-        let left = (self.b - factor * self.products).max(0.0);
+        let factor = self.products() / self.a;
+        let left = (self.b - factor * self.products()).max(0.0);
         (factor, (left / self.b).sqrt())
     }
 
@@ -244,21 +287,6 @@ impl Distance {
     }
 }
 
-/// Calls with each pair and its lane, in f64.
-#[inline(always)]
-fn lanes(a: &[f32], b: &[f32], mut each: impl FnMut(usize, f64, f64)) {
-    let (whole_a, rest_a) = a.as_chunks::<LANES>();
-    let (whole_b, rest_b) = b.as_chunks::<LANES>();
-    for (a, b) in whole_a.iter().zip(whole_b) {
-        for lane in 0..LANES {
-            each(lane, f64::from(a[lane]), f64::from(b[lane]));
-        }
-    }
-    for (lane, (a, b)) in rest_a.iter().zip(rest_b).enumerate() {
-        each(lane, f64::from(*a), f64::from(*b));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -273,7 +301,7 @@ mod tests {
         let b = [3.0, 4.0, 2.0, -1.0];
         let d = of(10, &a, &b);
         assert_eq!((d.count, d.differing, d.span), (4, 2, Some((12, 13))));
-        assert_eq!((d.sum, d.squares, d.a, d.b, d.products), (0.0, 8.0, 26.0, 30.0, 24.0));
+        assert_eq!((d.sum, d.squares, d.a, d.b, d.products()), (0.0, 8.0, 26.0, 30.0, 24.0));
         assert_eq!(d.worst, Some(Worst { index: 12, a: 0.0, b: 2.0 }));
         assert_eq!(d.rms(), 2f64.sqrt());
         assert_eq!(d.relative(), (8.0f64 / 26.0).sqrt());
