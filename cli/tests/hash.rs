@@ -311,6 +311,13 @@ fn a_semantic_manifest_holds_for_the_other_format() {
     assert_eq!(hash(&hf, &["--semantic", "--write", kept]).code, 0);
     let run = hash(&gguf, &["--check", kept]);
     assert_eq!(run.code, 0, "{}{}", run.out, run.err);
+    // Patterns may be of either world.
+    for include in ["*q_proj*", "*attn_q.*"] {
+        let run = hash(&hf, &["--check", kept, "--include", include]);
+        assert!(run.code == 0 && !run.out.contains("all 0 tensors"), "{include}: {}", run.out);
+    }
+    let run = hash(&hf, &["--check", kept, "--exclude", "*q_proj*"]);
+    assert_eq!(run.code, 0, "{}", run.out);
     let run = hash(&testdata("qwen2-tiny.gguf"), &["--check", kept]);
     assert_eq!(run.code, 1, "{}", run.out);
 }

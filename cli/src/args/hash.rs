@@ -40,10 +40,10 @@ pub struct HashArgs {
     /// Hash whole files, and hold them against what was written down when they were fetched
     #[arg(long, conflicts_with_all = ["semantic", "write", "check", "include", "exclude"])]
     pub files: bool,
-    /// Hash only tensors whose names, as stored, match; may be repeated
+    /// Hash only tensors one of whose names matches; may be repeated
     #[arg(long, value_name = "GLOB")]
     pub include: Vec<String>,
-    /// Leave out tensors whose names, as stored, match; may be repeated
+    /// Leave out tensors one of whose names matches; may be repeated
     #[arg(long, value_name = "GLOB")]
     pub exclude: Vec<String>,
     /// Threads; 0 for one to a core

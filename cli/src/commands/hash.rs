@@ -17,6 +17,7 @@ use scantling_core::hash::manifest::{self, Difference, MAX_MANIFEST_BYTES, Manif
 use scantling_core::hash::{Hashed, Hashes, Kind};
 use scantling_core::kernel::Options;
 use scantling_core::registry::Registry;
+use std::collections::HashSet;
 use std::path::Path;
 
 /// What is told of a model's digests.
@@ -48,7 +49,7 @@ pub(super) fn run(registry: &Registry, args: &HashArgs, screen: &mut Screen<'_>)
         None if args.semantic => Kind::Semantic,
         None => Kind::Stored,
     };
-    let wanted = |name: &str| names.wants(name);
+    let wanted = |all: &[&str]| names.wants_any(all);
     let (hashes, mut inputs) = match kind {
         Kind::Stored => {
             let source = registry.open(&args.model)?;
@@ -95,10 +96,17 @@ pub(super) fn run(registry: &Registry, args: &HashArgs, screen: &mut Screen<'_>)
         file.finish()?;
     }
     let differences = kept.map(|kept| {
-        let expected: Vec<Hashed> =
-            kept.tensors.into_iter().filter(|t| !some || names.wants(&t.name)).collect();
         let unread: Vec<String> =
             hashes.left_out.iter().filter(|left| left.wanted).flat_map(|left| left.names.clone()).collect();
+        let own: HashSet<&str> =
+            hashes.tensors.iter().map(|t| &t.name).chain(&unread).map(String::as_str).collect();
+        // Patterns may have chosen by stored names, which a semantic manifest does not have.
+        let meant = |tensor: &Hashed| match kind {
+            _ if !some => true,
+            Kind::Stored => names.wants(&tensor.name),
+            Kind::Semantic => own.contains(tensor.name.as_str()),
+        };
+        let expected: Vec<Hashed> = kept.tensors.into_iter().filter(meant).collect();
         manifest::compare(&expected, &hashes.tensors, &unread)
     });
     let against = args.check.as_deref().zip(differences.as_deref());

@@ -20,8 +20,13 @@ impl Names {
 
     /// Whether a tensor of this name is meant.
     pub fn wants(&self, name: &str) -> bool {
-        self.include.as_ref().is_none_or(|g| g.is_match(name))
-            && !self.exclude.as_ref().is_some_and(|g| g.is_match(name))
+        self.wants_any(&[name])
+    }
+
+    /// Whether a tensor of several names is meant: by any of them, and left out by none.
+    pub fn wants_any(&self, names: &[&str]) -> bool {
+        let matched = |globs: &GlobSet| names.iter().any(|name| globs.is_match(name));
+        self.include.as_ref().is_none_or(matched) && !self.exclude.as_ref().is_some_and(matched)
     }
 }
 

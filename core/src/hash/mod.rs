@@ -139,8 +139,8 @@ impl Hashes {
     }
 }
 
-/// Which tensors are wanted, by their names as stored.
-pub type Wanted<'w> = &'w (dyn Fn(&str) -> bool + Sync);
+/// Which tensors are wanted, by all names of each: as stored, and in GGUF's form.
+pub type Wanted<'w> = &'w dyn Fn(&[&str]) -> bool;
 
 /// Bytes that are hashed between two reports of how far it has come.
 const STEP: usize = 4 << 20;

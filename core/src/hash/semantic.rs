@@ -100,7 +100,7 @@ fn jobs<'s>(
         by: None,
     };
     let Some(table) = table else {
-        return index.tensors().iter().filter(|t| wanted(&t.name)).map(as_stored).collect();
+        return index.tensors().iter().filter(|t| wanted(&[&t.name])).map(as_stored).collect();
     };
     let dialect = source.dialect();
     let mut jobs = Vec::new();
@@ -113,19 +113,17 @@ fn jobs<'s>(
         let there: Vec<&TensorInfo> = names.iter().filter_map(|name| index.get(name)).collect();
         let is_whole =
             || (0..table.rows().len()).any(|row| table.part_of(row).is_some_and(|(w, ..)| w == at));
-        let shown = !there.is_empty() && there.iter().any(|t| wanted(&t.name));
-        if row.gguf.is_empty() {
-            if !is_whole() {
-                there
-                    .iter()
-                    .filter(|t| wanted(&t.name))
-                    .for_each(|t| hashes.leave_out(&t.name, NO_PLACE, false));
-            }
-        } else if row.usage == Use::Helper {
-            there.iter().filter(|t| wanted(&t.name)).for_each(|t| hashes.leave_out(&t.name, HELPER, false));
-        } else if shown
-            || there.is_empty() && row.absence == Absence::Fault && names.iter().any(|n| wanted(n))
-        {
+        let canonical = table.name(row, Dialect::Gguf);
+        let all: Vec<&str> = names.iter().chain([&canonical]).map(String::as_str).collect();
+        let unneeded = match row.gguf.is_empty() {
+            true => (!is_whole()).then_some(NO_PLACE),
+            false => (row.usage == Use::Helper).then_some(HELPER),
+        };
+        if !wanted(&all) {
+            // Nobody asked.
+        } else if let Some(why) = unneeded {
+            there.iter().for_each(|tensor| hashes.leave_out(&tensor.name, why, false));
+        } else if !row.gguf.is_empty() && (!there.is_empty() || row.absence == Absence::Fault) {
             let by = match row.absence {
                 Absence::StandIn { by, .. } => Some(by),
                 _ => None,
@@ -133,11 +131,11 @@ fn jobs<'s>(
             let bytes = there.iter().fold(0u64, |n, t| n.saturating_add(t.byte_len()));
             // Of a tensor that is cut in two each half is read.
             let bytes = if whole.is_some() { bytes / 2 } else { bytes };
-            jobs.push(Job { what: What::Row(at), name: table.name(row, Dialect::Gguf), bytes, by });
+            jobs.push(Job { what: What::Row(at), name: canonical, bytes, by });
         }
         known.extend(names);
     }
-    for tensor in index.tensors().iter().filter(|t| !known.contains(&t.name) && wanted(&t.name)) {
+    for tensor in index.tensors().iter().filter(|t| !known.contains(&t.name) && wanted(&[&t.name])) {
         if table.ignores(&tensor.name, dialect) {
             hashes.leave_out(&tensor.name, UNUSED, false);
         } else if table.is_outside(&tensor.name) {

@@ -13,7 +13,7 @@ pub fn stored(
     progress: &dyn Progress,
 ) -> Hashes {
     let all = source.tensors().tensors().iter().flat_map(TensorInfo::stored);
-    let tensors: Vec<&TensorInfo> = all.filter(|tensor| wanted(&tensor.name)).collect();
+    let tensors: Vec<&TensorInfo> = all.filter(|tensor| wanted(&[&tensor.name])).collect();
     let bytes = tensors.iter().fold(0u64, |n, t| n.saturating_add(t.byte_len()));
     progress.begin("hashing", bytes);
     let found = largest_first(

@@ -358,6 +358,11 @@ impl<'s> View<'s> {
     pub fn block(&self, row: Option<usize>, number: usize) -> Result<Block<'_>> {
         let data = self.stored()?;
         let usage = |what: String| Error::Usage(format!("{}: {what}", self.tensor.name));
+        if !self.selection.is_all(&self.tensor.shape) {
+            return Err(usage(
+                "--block counts the blocks of the whole tensor: leave the ranges away".to_owned(),
+            ));
+        }
         let layout = |dtype: DType| dtype.layout().map(|layout| (dtype, layout));
         let Some((dtype, layout)) = self.dtype().and_then(layout) else {
             return Err(usage(format!("--block takes apart blocks, and {} has none", self.tensor.dtype)));
