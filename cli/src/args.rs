@@ -42,6 +42,7 @@ Examples:
   scantling inspect model.gguf --metadata
   scantling inspect model.safetensors --config config.json --arch qwen3
   scantling inspect Qwen3-0.6B/ --tensors --include '*.layers.0.*'
+  scantling inspect Qwen3-0.6B/ --html report.html
   scantling inspect model.gguf --json | jq .model.counts";
 
 const CHECK_EXAMPLES: &str = "\
@@ -213,6 +214,9 @@ pub struct InspectArgs {
     /// Print the verdict alone
     #[arg(long, short)]
     pub quiet: bool,
+    /// Write the report as a page for a browser too, with pictures and a list of every tensor
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// Form of the output
     #[arg(long, value_enum, value_name = "FORM", default_value = "text")]
     pub format: ListForm,

@@ -14,6 +14,7 @@ mod kernels;
 mod logits;
 mod man;
 pub mod memory;
+mod page;
 mod perplexity;
 mod plugins;
 mod show;
