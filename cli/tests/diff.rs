@@ -6,169 +6,17 @@
 
 mod common;
 mod models;
+mod planted;
 
 use common::{Run, run_in, valid};
-use models::{folder_from, format, registry, testdata};
-use scantling_core::convert::{Converted, interleaved};
+use models::{folder_from, registry, testdata};
+use planted::{Planted, noise};
+use scantling_core::convert::interleaved;
 use scantling_core::dtype::DType;
 use scantling_core::metadata::Metadata;
-use scantling_core::source::{Dialect, TensorSpec};
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-
-/// A tensor as it is stored.
-#[derive(Clone)]
-struct Stored {
-    dtype: DType,
-    shape: Vec<usize>,
-    bytes: Vec<u8>,
-}
-
-/// A model to plant faults in.
-#[derive(Clone)]
-struct Planted {
-    format: &'static str,
-    metadata: Metadata,
-    config: Option<Vec<u8>>,
-    tensors: BTreeMap<String, Stored>,
-}
-
-impl Planted {
-    /// A file of tensors without a config.
-    fn of_file(path: &Path) -> Planted {
-        let source = registry().open(path).unwrap();
-        let tensors = source.tensors().tensors().iter().map(|t| {
-            let bytes = source.bytes(t).unwrap().into_owned();
-            (t.name.clone(), Stored { dtype: t.dtype.known().unwrap(), shape: t.shape.clone(), bytes })
-        });
-        let config = Some(b"{}".to_vec());
-        Planted { format: "safetensors", metadata: Metadata::default(), config, tensors: tensors.collect() }
-    }
-
-    /// All of a model.
-    fn of(path: &Path) -> Planted {
-        let source = registry().open(path).unwrap();
-        let tensors = source.tensors().tensors().iter().map(|t| {
-            let bytes = source.bytes(t).unwrap().into_owned();
-            (t.name.clone(), Stored { dtype: t.dtype.known().unwrap(), shape: t.shape.clone(), bytes })
-        });
-        let hf = source.dialect() == Dialect::Hf;
-        Planted {
-            format: if hf { "safetensors" } else { "gguf" },
-            metadata: if hf { Metadata::default() } else { source.metadata().clone() },
-            config: hf.then(|| fs::read(path.join("config.json")).unwrap()),
-            tensors: tensors.collect(),
-        }
-    }
-
-    /// A model of the Hugging Face world in the form of GGUF, all numbers as F32.
-    fn converted(folder: &Path, kind: &str) -> Planted {
-        let checked = models::run(folder, &models::request());
-        let kernel = registry().leaf("scalar", &Default::default()).unwrap();
-        let table = checked.architecture.as_ref().unwrap().tensors();
-        let mut tensors = BTreeMap::new();
-        for (i, row) in table.rows().iter().enumerate() {
-            let Some(numbers) = Converted::of(table, i, checked.source.as_ref(), &*kernel).unwrap() else {
-                continue;
-            };
-            let mut values = vec![0.0; numbers.len()];
-            numbers.read(&*kernel, 0, &mut values);
-            let bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-            let shape = numbers.shape().to_vec();
-            tensors.insert(table.name(row, Dialect::Gguf), Stored { dtype: DType::F32, shape, bytes });
-        }
-        let mut metadata = Metadata::default();
-        models::make::push(
-            &mut metadata,
-            "general.architecture",
-            "string",
-            scantling_core::metadata::Value::Text(kind.to_owned()),
-        );
-        Planted { format: "gguf", metadata, config: None, tensors }
-    }
-
-    /// Writes it, and tells where it is.
-    fn write(&self, folder: &Path) -> PathBuf {
-        let specs: Vec<TensorSpec> = self
-            .tensors
-            .iter()
-            .map(|(name, t)| TensorSpec { name: name.clone(), dtype: t.dtype, shape: t.shape.clone() })
-            .collect();
-        let plan = (format(self.format).plan.unwrap())(&self.metadata, &specs).unwrap();
-        let mut file = vec![0; usize::try_from(plan.len).unwrap()];
-        file[..plan.header.len()].copy_from_slice(&plan.header);
-        for (at, tensor) in plan.offsets.iter().zip(self.tensors.values()) {
-            file[usize::try_from(*at).unwrap()..][..tensor.bytes.len()].copy_from_slice(&tensor.bytes);
-        }
-        fs::create_dir_all(folder).unwrap();
-        match &self.config {
-            Some(config) => {
-                fs::write(folder.join("config.json"), config).unwrap();
-                fs::write(folder.join("model.safetensors"), file).unwrap();
-                folder.to_owned()
-            }
-            None => {
-                let path = folder.join("model.gguf");
-                fs::write(&path, file).unwrap();
-                path
-            }
-        }
-    }
-
-    fn tensor(&mut self, name: &str) -> &mut Stored {
-        self.tensors.get_mut(name).unwrap_or_else(|| panic!("no tensor {name}"))
-    }
-
-    fn swap(&mut self, a: &str, b: &str) {
-        let (one, other) = (self.tensor(a).bytes.clone(), self.tensor(b).bytes.clone());
-        self.tensor(a).bytes = other;
-        self.tensor(b).bytes = one;
-    }
-}
-
-impl Stored {
-    fn values(&self) -> Vec<f32> {
-        let mut values = vec![0.0; self.bytes.len() / self.dtype.block_bytes() * self.dtype.block_values()];
-        scantling_core::quant::decode(self.dtype, &self.bytes, &mut values).unwrap();
-        values
-    }
-
-    /// The numbers changed one by one, rounded to the type again.
-    fn each(&mut self, mut change: impl FnMut(usize, f32) -> f32) {
-        let values: Vec<f32> = self.values().into_iter().enumerate().map(|(i, v)| change(i, v)).collect();
-        self.put(&values);
-    }
-
-    fn put(&mut self, values: &[f32]) {
-        self.bytes = match self.dtype {
-            DType::F32 => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
-            DType::BF16 => values.iter().flat_map(|v| half::bf16::from_f32(*v).to_le_bytes()).collect(),
-            DType::F16 => values.iter().flat_map(|v| half::f16::from_f32(*v).to_le_bytes()).collect(),
-            other => panic!("no {other} is written here"),
-        };
-    }
-
-    /// Rows in another order: the one in place `i` is the one that was in place `from(i)`.
-    fn rows(&mut self, from: impl Fn(usize) -> usize) {
-        let rows = self.shape[0];
-        let width = self.bytes.len() / rows;
-        let old = self.bytes.clone();
-        for i in 0..rows {
-            self.bytes[i * width..][..width].copy_from_slice(&old[from(i) * width..][..width]);
-        }
-    }
-}
-
-/// Numbers around zero that are the same in every run.
-fn noise(seed: u64) -> impl FnMut() -> f32 {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    move || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
-    }
-}
 
 fn diff(a: &Path, b: &Path, more: &[&str]) -> Run {
     let mut args = vec!["diff", a.to_str().unwrap(), b.to_str().unwrap()];
@@ -196,7 +44,7 @@ fn pair<'d>(document: &'d Value, name: &str) -> &'d Value {
 /// A small Hugging Face model with a fault planted, held against what it was: the only errors are of this code, and the
 /// message is this.
 #[track_caller]
-fn planted(model: &str, code: &str, message: &str, plant: impl FnOnce(&mut Planted)) -> Value {
+fn fault(model: &str, code: &str, message: &str, plant: impl FnOnce(&mut Planted)) -> Value {
     let original = testdata(model);
     let folder = tempfile::tempdir().unwrap();
     let mut changed = Planted::of(&original);
@@ -248,7 +96,7 @@ fn a_model_is_itself_in_both_formats() {
 fn a_scaled_norm() {
     let name = "model.layers.1.input_layernorm.weight";
     let document =
-        planted("llama-tiny", "diff-scaled", "times 2.0000", |m| m.tensor(name).each(|_, v| v * 2.0));
+        fault("llama-tiny", "diff-scaled", "times 2.0000", |m| m.tensor(name).each(|_, v| v * 2.0));
     assert_eq!(pair(&document, name)["class"], "different");
     assert_eq!(document["verdict"]["classes"]["different"], 1);
 }
@@ -273,7 +121,7 @@ fn layers_in_each_others_places() {
 #[test]
 fn another_training_of_the_model() {
     let message = "near those of the first model";
-    planted("qwen3-tiny", "diff-near", message, |m| {
+    fault("qwen3-tiny", "diff-near", message, |m| {
         for (i, tensor) in m.tensors.values_mut().enumerate() {
             let mut noise = noise(i as u64);
             tensor.each(|_, v| v + 0.05 * noise() * v.abs().max(0.1));
@@ -283,7 +131,7 @@ fn another_training_of_the_model() {
 
 #[test]
 fn another_model_of_the_same_shape() {
-    planted("qwen3-tiny", "diff-values", "not those of the first model", |m| {
+    fault("qwen3-tiny", "diff-values", "not those of the first model", |m| {
         for (i, tensor) in m.tensors.values_mut().enumerate() {
             let mut noise = noise(i as u64);
             tensor.each(|_, _| noise());
@@ -294,7 +142,7 @@ fn another_model_of_the_same_shape() {
 #[test]
 fn a_transposed_square_matrix() {
     let name = "transformer.h.0.attn.c_proj.weight";
-    planted("goldens/gpt2", "diff-transposed", "rows and columns are exchanged", |m| {
+    fault("goldens/gpt2", "diff-transposed", "rows and columns are exchanged", |m| {
         let tensor = m.tensor(name);
         let (values, n) = (tensor.values(), tensor.shape[0]);
         let turned: Vec<f32> = (0..n * n).map(|i| values[i % n * n + i / n]).collect();
@@ -390,12 +238,11 @@ fn rows_of_a_vocabulary_cut_off() {
 #[test]
 fn one_value_that_is_no_number() {
     let name = "model.layers.1.mlp.down_proj.weight";
-    let document =
-        planted("qwen2-tiny", "diff-not-finite", "the first that is so in one alone at [1, ", |m| {
-            let tensor = m.tensor(name);
-            let at = tensor.shape[1] + 3;
-            tensor.each(|i, v| if i == at { f32::NAN } else { v });
-        });
+    let document = fault("qwen2-tiny", "diff-not-finite", "the first that is so in one alone at [1, ", |m| {
+        let tensor = m.tensor(name);
+        let at = tensor.shape[1] + 3;
+        tensor.each(|i, v| if i == at { f32::NAN } else { v });
+    });
     assert_eq!(pair(&document, name)["measured"]["not_finite"], serde_json::json!({"a": 0, "b": 1}));
 }
 
@@ -418,12 +265,12 @@ fn rows_of_heads_in_an_order_they_must_not_have() {
     // And some that it did touch, where it must not.
     let message = "within heads of 20, the second model has the rows side by side";
     let name = "model.layers.0.self_attn.k_proj.weight";
-    planted("qwen3-tiny", "diff-rows-permuted", message, |m| m.tensor(name).rows(|row| interleaved(row, 20)));
+    fault("qwen3-tiny", "diff-rows-permuted", message, |m| m.tensor(name).rows(|row| interleaved(row, 20)));
 }
 
 #[test]
 fn tokens_in_another_order() {
-    planted("llama-tiny", "diff-rows-reordered", "row 0 is row 330 of the first model", |m| {
+    fault("llama-tiny", "diff-rows-reordered", "row 0 is row 330 of the first model", |m| {
         m.tensor("model.embed_tokens.weight").rows(|row| 330 - row);
     });
 }
