@@ -5,16 +5,20 @@ mod diff;
 mod generate;
 mod hash;
 mod kernels;
+mod memory;
 mod run;
 mod show;
+mod stats;
 
 pub use compute::*;
 pub use diff::*;
 pub use generate::*;
 pub use hash::*;
 pub use kernels::*;
+pub use memory::*;
 pub use run::*;
 pub use show::*;
+pub use stats::*;
 mod tokens;
 
 pub use tokens::*;
@@ -38,6 +42,7 @@ Examples:
   scantling inspect model.gguf --metadata
   scantling inspect model.safetensors --config config.json --arch qwen3
   scantling inspect Qwen3-0.6B/ --tensors --include '*.layers.0.*'
+  scantling inspect Qwen3-0.6B/ --html report.html
   scantling inspect model.gguf --json | jq .model.counts";
 
 const CHECK_EXAMPLES: &str = "\
@@ -84,6 +89,8 @@ pub enum Command {
     Show(ShowArgs),
     /// Give digests of tensors and of the whole, and hold a model against those that were kept
     Hash(HashArgs),
+    /// Show the numbers of each tensor: limits, mean, spread, what is odd
+    Stats(StatsArgs),
     /// List the formats, architectures and kernels in this program
     Plugins(PluginsArgs),
     /// Show which tokens a model finds likely next
@@ -94,6 +101,8 @@ pub enum Command {
     Perplexity(PerplexityArgs),
     /// Let a model write on from a text
     Generate(GenerateArgs),
+    /// Tell what a run would take in memory: weights, keys and values, and what is worked with
+    Memory(MemoryArgs),
     /// Measure how fast a model reads prompts and writes tokens
     Bench(BenchArgs),
     /// List, check and measure the kernels that compute
@@ -205,6 +214,9 @@ pub struct InspectArgs {
     /// Print the verdict alone
     #[arg(long, short)]
     pub quiet: bool,
+    /// Write the report as a page for a browser too, with pictures and a list of every tensor
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// Form of the output
     #[arg(long, value_enum, value_name = "FORM", default_value = "text")]
     pub format: ListForm,

@@ -220,6 +220,7 @@ pub fn to_ascii(text: &str) -> String {
             c if c.is_ascii() => plain.push(c),
             '─' | '–' | '—' => plain.push('-'),
             '▶' => plain.push('>'),
+            '█' => plain.push('#'),
             '✓' => plain.push_str("ok"),
             '✗' => plain.push_str("!!"),
             '×' => plain.push('x'),

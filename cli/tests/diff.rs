@@ -36,6 +36,17 @@ struct Planted {
 }
 
 impl Planted {
+    /// A file of tensors without a config.
+    fn of_file(path: &Path) -> Planted {
+        let source = registry().open(path).unwrap();
+        let tensors = source.tensors().tensors().iter().map(|t| {
+            let bytes = source.bytes(t).unwrap().into_owned();
+            (t.name.clone(), Stored { dtype: t.dtype.known().unwrap(), shape: t.shape.clone(), bytes })
+        });
+        let config = Some(b"{}".to_vec());
+        Planted { format: "safetensors", metadata: Metadata::default(), config, tensors: tensors.collect() }
+    }
+
     /// All of a model.
     fn of(path: &Path) -> Planted {
         let source = registry().open(path).unwrap();
@@ -553,4 +564,60 @@ fn faults_show_through_quantisation() {
     let path = changed.write(&folder.path().join("swapped"));
     let (exit, codes, document) = found(&model, &path, &["--allow", "quantised"]);
     assert_eq!((exit, codes), (1, vec!["diff-misplaced".to_owned(); 2]), "{:#}", document["findings"]);
+}
+
+/// The table of docs/diff.md is that of the types; `UPDATE=1` writes it.
+#[test]
+fn the_documents_table_is_the_types_own() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/diff.md");
+    let text = fs::read_to_string(&path).unwrap();
+    let by_step = [DType::Q4_0, DType::Q4_1, DType::Q5_0, DType::Q5_1, DType::Q8_0];
+    let rows = DType::all().filter_map(|dtype| {
+        let error = dtype.quantisation_error()?;
+        let whole = || format!("{:.4}", (1.5 * error).min(0.95));
+        let allowed = if by_step.contains(&dtype) { "one step".to_owned() } else { whole() };
+        Some(format!("| {dtype} | {error:.4} | {allowed} |"))
+    });
+    let table = rows.collect::<Vec<_>>().join("\n");
+    let (head, rest) = text.split_once("|---|---|---|\n").unwrap();
+    let (_, tail) = rest.split_once("\n\n").unwrap();
+    let wanted = format!("{head}|---|---|---|\n{table}\n\n{tail}");
+    if std::env::var_os("UPDATE").is_some() {
+        fs::write(&path, &wanted).unwrap();
+    }
+    assert!(text == wanted || std::env::var_os("UPDATE").is_some(), "run this test with UPDATE=1:\n{table}");
+}
+
+/// Packed weights against what the reference libraries make of them.
+#[test]
+fn packed_weights_are_what_they_decode_to() {
+    let Some(shared) = folder_from("SCANTLING_SHARED") else { return };
+    let folders = fs::read_dir(shared.join("golden/hf-quantized")).unwrap().map(|e| e.unwrap().path());
+    let mut seen = 0;
+    for folder in folders {
+        let (packed, decoded) = (folder.join("model.safetensors"), folder.join("decoded.safetensors"));
+        let names: Vec<String> = Planted::of_file(&decoded).tensors.into_keys().collect();
+        let config = folder.join("config.json");
+        let mut more = vec!["--config-b", config.to_str().unwrap()];
+        more.extend(names.iter().flat_map(|name| ["--include", name.as_str()]));
+        let (exit, codes, document) = found(&packed, &decoded, &more);
+        assert_eq!((exit, codes), (0, Vec::new()), "{}: {:#}", folder.display(), document["findings"]);
+        let classes = &document["verdict"]["classes"];
+        assert_eq!(classes["transformed"], names.len(), "{}: {classes}", folder.display());
+        // And with a number of it changed, that is told.
+        let kept = tempfile::tempdir().unwrap();
+        let mut changed = Planted::of_file(&decoded);
+        changed.tensor(&names[0]).each(|i, v| if i == 5 { v + 9.0 } else { v });
+        let path = changed.write(kept.path()).join("model.safetensors");
+        let (exit, codes, document) = found(&packed, &path, &more);
+        assert_eq!(
+            (exit, codes),
+            (1, vec!["diff-damaged".to_owned()]),
+            "{}: {:#}",
+            folder.display(),
+            document["findings"]
+        );
+        seen += 1;
+    }
+    assert_eq!(seen, 12);
 }

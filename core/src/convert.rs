@@ -144,6 +144,15 @@ impl<'s> Converted<'s> {
         }
     }
 
+    /// How far rounding to a packed scheme moved its numbers, where it is stored so; see [`Packed::quantisation_error`].
+    pub fn packed_error(&self) -> Option<f64> {
+        match &self.numbers {
+            Numbers::Packed(packed) => Some(packed.quantisation_error()),
+            Numbers::Rows(rows) => rows.held.iter().find_map(Held::packed_error),
+            _ => None,
+        }
+    }
+
     /// How many numbers there are; of complex ones, two to an element.
     pub fn len(&self) -> usize {
         match &self.numbers {

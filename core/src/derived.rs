@@ -57,7 +57,7 @@ pub fn of(registry: &Registry, name: Option<&str>, file: &Path) -> Result<Derive
     Ok(Derived { plugin, config, facts, findings: findings.into_vec(), architecture })
 }
 
-fn unknown(registry: &Registry, config: &Config) -> Error {
+pub(crate) fn unknown(registry: &Registry, config: &Config) -> Error {
     let family = config.family().map_or_else(|| "no family".to_owned(), |f| format!("\"{f}\""));
     let known: Vec<&str> = registry.architectures().iter().map(|a| a.name).collect();
     let (file, known) = (config.file(), known.join(", "));

@@ -1,9 +1,12 @@
 //! Numeric backends: what an op means stands in [`ops`], a kernel may only be faster.
 
+use crate::distance::{Distance, Run};
 use crate::dtype::DType;
 use crate::matrix::{Matrix, Rows, RowsBuf, RowsMut};
 use crate::ops::{self, Activation, Attending, Linear, Rotation, Routing};
 use crate::quant::{self, DecodeError};
+use crate::stats::piece::tally_by;
+use crate::stats::tally::Tally;
 
 /// Forwards an op to the kernel inherited from, or to its definition.
 macro_rules! inherited {
@@ -38,6 +41,12 @@ pub trait Kernel: Send + Sync {
         inherited!(self.threads() or 1)
     }
 
+    /// Bytes that it takes for itself, on all its threads together, while it does a piece of work: at most, and never
+    /// less for more rows or positions. What an op's definition takes for itself is next to nothing.
+    fn scratch(&self, job: &Job) -> usize {
+        inherited!(self.scratch(job) or 0)
+    }
+
     /// What it has to say about the work done so far, a line each, for whoever shows it: nothing, but for kernels
     /// that watch another (`verify`, `profile`).
     fn report(&self) -> Vec<String> {
@@ -53,6 +62,17 @@ pub trait Kernel: Send + Sync {
     /// Widens stored blocks to f32; see [`quant::decode`].
     fn decode(&self, dtype: DType, raw: &[u8], out: &mut [f32]) -> Result<(), DecodeError> {
         inherited!(self.decode(dtype, raw, out) or quant::decode(dtype, raw, out))
+    }
+
+    /// How far two runs of numbers are apart; see [`Distance::of`], whose bits every kernel gives.
+    fn distance(&self, first: u64, a: &[f32], b: &[f32], run: usize, runs: &mut Vec<Run>) -> Distance {
+        inherited!(self.distance(first, a, b, run, runs) or Distance::of(first, a, b, run, runs))
+    }
+
+    /// Count, limits, mean, spread and oddities of stored blocks; see [`tally_by`].
+    fn tally(&self, dtype: DType, raw: &[u8]) -> Result<Tally, DecodeError> {
+        inherited!(self.tally(dtype, raw) or
+            tally_by(dtype, raw, |raw, out| self.decode(dtype, raw, out)))
     }
 
     /// Σ w·x over one stored row; see [`ops::dot`].
@@ -240,6 +260,29 @@ pub enum Precision {
     Quantised {
         /// Elements that share a scale.
         block: usize,
+    },
+}
+
+/// A piece of work, by its sizes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Job {
+    /// A product of activations with a stored matrix.
+    Product {
+        /// Element type of the matrix.
+        dtype: DType,
+        /// Inputs.
+        cols: usize,
+        /// Rows of activations.
+        rows: usize,
+    },
+    /// Attention.
+    Attention {
+        /// The heads.
+        how: Attending<'static>,
+        /// Rows of queries.
+        queries: usize,
+        /// Positions of keys and values.
+        positions: usize,
     },
 }
 

@@ -7,8 +7,8 @@
 //! - What runs: [`model`] (opened and fed), [`pass`] (one forward pass), [`weights`], [`cache`], [`rope`],
 //!   [`sample`].
 //! - Text and ids, with the feature `tokenizer`: the module of that name.
-//! - What one asks of a model: [`show`] (its numbers), [`hash`] (digests of them).
-//! - What one asks of a run: [`logits`], [`trace`], [`perplexity`].
+//! - What one asks of a model: [`show`] (its numbers), [`stats`] (what they come to), [`hash`] (digests of them).
+//! - What one asks of a run: [`logits`], [`trace`], [`perplexity`], and before it, what it takes: [`memory`].
 //! - What one asks of two models: [`diff`], after bringing both into one form ([`convert`]).
 //! - What plugs in: [`registry`]; how a path is opened: [`open`]; why not: [`error`], [`finding`], [`foreign`].
 
@@ -27,6 +27,7 @@ pub mod convert;
 pub mod decoder;
 pub mod derived;
 pub mod diff;
+pub mod distance;
 pub mod dtype;
 pub mod error;
 pub mod finding;
@@ -37,9 +38,11 @@ pub mod hash;
 pub mod index;
 pub mod json;
 pub mod kernel;
+pub mod ledger;
 pub mod logits;
 pub mod machine;
 pub mod matrix;
+pub mod memory;
 pub mod metadata;
 pub mod model;
 pub mod names;
@@ -58,6 +61,7 @@ pub mod rope;
 pub mod sample;
 pub mod show;
 pub mod source;
+pub mod stats;
 pub mod table;
 #[cfg(feature = "tokenizer")]
 pub mod tokenizer;

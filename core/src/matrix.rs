@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 use crate::dtype::DType;
+use crate::ledger::Share;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -275,24 +276,38 @@ pub struct RowsBuf {
     data: Vec<f32>,
     rows: usize,
     cols: usize,
+    counted: Share,
 }
 
 impl RowsBuf {
     /// Zeros.
     pub fn zeros(rows: usize, cols: usize) -> RowsBuf {
-        RowsBuf { data: vec![0.0; rows * cols], rows, cols }
+        RowsBuf::from_vec(vec![0.0; rows * cols], rows, cols)
     }
 
     /// Rows that lie one after the other. Panics if the length is not rows × cols.
     pub fn from_vec(data: Vec<f32>, rows: usize, cols: usize) -> RowsBuf {
         assert_eq!(data.len(), rows * cols, "{rows} rows of {cols}");
-        RowsBuf { data, rows, cols }
+        let counted = Share::of(data.len() * size_of::<f32>());
+        RowsBuf { data, rows, cols, counted }
     }
 
     /// A copy of a view.
     pub fn copy_of(x: Rows<'_>) -> RowsBuf {
         let data = x.iter().flat_map(|row| row.iter().copied()).collect();
-        RowsBuf { data, rows: x.rows(), cols: x.cols() }
+        RowsBuf::from_vec(data, x.rows(), x.cols())
+    }
+
+    /// Puts rows of the same width below its own. Where it has none, it is the other.
+    pub fn append(&mut self, below: RowsBuf) {
+        if self.rows == 0 {
+            *self = below;
+            return;
+        }
+        assert!(self.cols == below.cols, "rows of {} below rows of {}", below.cols, self.cols);
+        let mut data = std::mem::take(&mut self.data);
+        data.extend_from_slice(&below.data);
+        *self = RowsBuf::from_vec(data, self.rows + below.rows, self.cols);
     }
 
     /// To be read.

@@ -129,7 +129,7 @@ impl<'m> Session<'m> {
     pub fn feed(&mut self, ids: &[u32], want: usize, mut tap: Option<&mut dyn Tap>) -> Result<RowsBuf> {
         self.fits(ids)?;
         let from = ids.len() - want.min(ids.len());
-        let mut logits = Vec::new();
+        let mut logits = RowsBuf::zeros(0, self.vocabulary);
         let total = self.cache.len() + ids.len();
         let mut done = 0;
         for some in ids.chunks(self.batch) {
@@ -145,13 +145,12 @@ impl<'m> Session<'m> {
                 tap,
                 layer: None,
             };
-            let rows = self.decoder.forward(&mut pass);
-            logits.extend_from_slice(rows.data());
+            logits.append(self.decoder.forward(&mut pass));
             self.cache.advance(some.len());
             self.ids.extend_from_slice(some);
             done += some.len();
         }
-        Ok(RowsBuf::from_vec(logits, ids.len() - from, self.vocabulary))
+        Ok(logits)
     }
 
     /// Whether tokens are in the vocabulary and have room, before anything is computed of them.

@@ -3,16 +3,17 @@
 use std::borrow::Cow;
 
 /// A tensor's name taken apart at its layer's number.
-pub(crate) struct Parted<'a> {
+pub struct Parted<'a> {
     /// What comes before the number.
     pub prefix: &'a str,
+    /// The number.
     pub layer: usize,
     /// What comes after, the number of an expert replaced by `*`.
     pub local: String,
 }
 
 /// Parts a name at its first component that is all digits.
-pub(crate) fn part(name: &str) -> Option<Parted<'_>> {
+pub fn part(name: &str) -> Option<Parted<'_>> {
     let mut start = 0;
     let mut before = "";
     for component in name.split('.') {

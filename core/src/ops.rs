@@ -262,7 +262,7 @@ pub fn rope<R: Real>(mut x: RowsMut<'_>, rotation: &Rotation) {
 }
 
 /// How queries look at keys.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Attending<'a> {
     /// Query heads.
     pub heads: usize,

@@ -7,8 +7,9 @@
 
 use crate::bundle::{self, File};
 use crate::error::{Error, Result};
+use crate::ledger::Share;
 use crate::matrix::floats_mut;
-use memmap2::{Mmap, MmapMut};
+use memmap2::{Mmap, MmapMut, MmapOptions};
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -64,8 +65,24 @@ pub fn prepare(files: &[Arc<File>]) -> Result<Prepared> {
 
 /// Bytes that can still be had without others being thrown out, where the system says.
 pub fn available() -> Option<u64> {
+    meminfo("MemAvailable:")
+}
+
+/// Bytes of memory that the machine has, where the system says.
+pub fn total() -> Option<u64> {
+    meminfo("MemTotal:")
+}
+
+fn meminfo(field: &str) -> Option<u64> {
     let text = bundle::system_text("/proc/meminfo")?;
-    text.lines().find_map(|line| kilobytes(line, "MemAvailable:"))
+    text.lines().find_map(|line| kilobytes(line, field))
+}
+
+/// So many zeros that are nowhere: addresses without memory, as long as they are only read by those who do not look.
+pub(crate) fn nothing(len: usize) -> Result<Mmap> {
+    let failed = |e| Error::io(format!("{len} bytes of addresses"), "cannot get them", e);
+    let map = MmapOptions::new().len(len.max(1)).no_reserve_swap().map_anon().map_err(failed)?;
+    map.make_read_only().map_err(failed)
 }
 
 fn addresses(bytes: &[u8]) -> Range<usize> {
@@ -144,6 +161,7 @@ mod advice {
 /// Memory of its own for much data, on huge pages where they can be had; all zeros at first.
 pub struct HugeBuf {
     map: MmapMut,
+    _counted: Share,
 }
 
 impl HugeBuf {
@@ -152,7 +170,7 @@ impl HugeBuf {
         let failed = |e| Error::io(format!("{len} bytes of memory"), "cannot get them", e);
         let map = MmapMut::map_anon(len.max(1)).map_err(failed)?;
         advice::huge_mut(&map);
-        Ok(HugeBuf { map })
+        Ok(HugeBuf { map, _counted: Share::of(len) })
     }
 
     /// As numbers; panics if the length is no multiple of four.

@@ -8,6 +8,7 @@ use scantling_core::kernel::{Kernel, KernelPlugin, Make, Precision};
 use scantling_core::matrix::{Matrix, Rows, RowsMut};
 use scantling_core::ops::{Activation, Attending, Linear, Rotation, Routing};
 use scantling_core::quant::DecodeError;
+use scantling_core::stats::tally::Tally;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -130,6 +131,10 @@ impl Kernel for Profile {
 
     fn decode(&self, dtype: DType, raw: &[u8], out: &mut [f32]) -> Result<(), DecodeError> {
         self.timed("decode", [(None, dtype, 0, 0)], raw.len(), 0, |k| k.decode(dtype, raw, out))
+    }
+
+    fn tally(&self, dtype: DType, raw: &[u8]) -> Result<Tally, DecodeError> {
+        self.timed("tally", [(None, dtype, 0, 0)], raw.len(), 0, |k| k.tally(dtype, raw))
     }
 
     fn dot(&self, dtype: DType, w: &[u8], x: &[f32]) -> f32 {

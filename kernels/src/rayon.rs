@@ -7,7 +7,7 @@ use crate::awake::{Awake, Piece};
 use ::rayon::{Scope, ThreadPool, ThreadPoolBuilder};
 use scantling_core::dtype::DType;
 use scantling_core::inventory;
-use scantling_core::kernel::{Kernel, KernelPlugin, Make, Options, Precision};
+use scantling_core::kernel::{Job, Kernel, KernelPlugin, Make, Options, Precision};
 use scantling_core::matrix::{Matrix, Rows, RowsMut};
 use scantling_core::ops::{Activation, Attending, Linear, Rotation};
 use scantling_core::quant::DecodeError;
@@ -94,6 +94,18 @@ impl Spread {
         self.awake.linger(pool);
     }
 
+    /// The heads and the rows of queries that attention is cut into; a piece is some of each.
+    fn cut_attention(&self, how: &Attending<'_>, queries: usize) -> (Vec<Heads>, Vec<Range<usize>>) {
+        let mut parts = cut_heads(how, self.threads);
+        let even = parts.len().is_multiple_of(self.threads) && how.kv_heads.is_multiple_of(parts.len());
+        if !even && queries >= MANY && how.heads >= 2 * self.threads {
+            // Each by itself: keys that are read more often cost little beside so many queries.
+            parts = cut_heads(how, how.heads);
+        }
+        let enough = even || parts.len() >= 2 * self.threads;
+        (parts, cut_long(queries, if enough { 1 } else { 4 * self.threads }, MANY))
+    }
+
     /// Some rows to each thread: their numbers, and the rows themselves.
     fn by_rows(&self, x: RowsMut<'_>, run: impl Fn(&dyn Kernel, Range<usize>, RowsMut<'_>) + Sync) {
         let all = 0..x.rows();
@@ -157,6 +169,23 @@ impl Kernel for Spread {
 
     fn threads(&self) -> usize {
         self.threads
+    }
+
+    /// What the largest piece takes, on every thread.
+    fn scratch(&self, job: &Job) -> usize {
+        let piece = match job {
+            Job::Attention { how, queries, positions } => {
+                let (parts, rows) = self.cut_attention(how, *queries);
+                let longest = rows.iter().map(Range::len).max().unwrap_or(0);
+                let widest = parts.iter().max_by_key(|(heads, kv)| (kv.len(), heads.len()));
+                let (heads, kv_heads) =
+                    widest.map_or((how.heads, how.kv_heads), |(heads, kv)| (heads.len(), kv.len()));
+                let how = Attending { heads, kv_heads, ..*how };
+                self.inner.scratch(&Job::Attention { how, queries: longest, positions: *positions })
+            }
+            product => self.inner.scratch(product),
+        };
+        piece.saturating_mul(self.threads)
     }
 
     fn decode(&self, dtype: DType, raw: &[u8], out: &mut [f32]) -> Result<(), DecodeError> {
@@ -241,14 +270,7 @@ impl Kernel for Spread {
         let Some(pool) = self.pool(work, FEW) else {
             return self.inner.attention(q, k, v, how, out);
         };
-        let mut parts = cut_heads(&how, self.threads);
-        let even = parts.len().is_multiple_of(self.threads) && how.kv_heads.is_multiple_of(parts.len());
-        if !even && q.rows() >= MANY && how.heads >= 2 * self.threads {
-            // Each by itself: keys that are read more often cost little beside so many queries.
-            parts = cut_heads(&how, how.heads);
-        }
-        let enough = even || parts.len() >= 2 * self.threads;
-        let rows = cut_long(q.rows(), if enough { 1 } else { 4 * self.threads }, MANY);
+        let (parts, rows) = self.cut_attention(&how, q.rows());
         let mut pieces = Vec::new();
         for (rows, out) in rows.iter().zip(cut_rows(out, &rows)) {
             let outs = cut_cols(out, parts.iter().map(|(heads, _)| heads.len() * how.value));

@@ -69,6 +69,19 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
         indices.map(|i| table[usize::from(i & 15)])
     }
 
+    /// Sums of runs of sixteen codes, and of their squares. None of the codes is -128.
+    #[inline(always)]
+    fn code_sums(self, codes: &[i8; 256], sums: &mut [i32; 16], squares: &mut [i32; 16]) {
+        for (i, run) in codes.as_chunks::<16>().0.iter().enumerate() {
+            let (mut sum, mut square) = (0, 0);
+            for code in run {
+                sum += i32::from(*code);
+                square += i32::from(*code) * i32::from(*code);
+            }
+            (sums[i], squares[i]) = (sum, square);
+        }
+    }
+
     /// a + b.
     fn add(self, a: Self::F, b: Self::F) -> Self::F;
     /// a - b.

@@ -7,6 +7,8 @@ use scantling_core::kernel::{Kernel, KernelPlugin, Make, Precision, Reference};
 use scantling_core::matrix::{Matrix, Rows, RowsBuf, RowsMut};
 use scantling_core::ops::{Activation, Attending, Linear, Rotation, Routing};
 use scantling_core::quant::{self, DecodeError};
+use scantling_core::stats::piece::tally_by;
+use scantling_core::stats::tally::Tally;
 use scantling_core::tolerance::{self, Judgement};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -135,6 +137,14 @@ impl Kernel for Verify {
         };
         self.note("decode", |_| format!("{} bytes of {dtype}", raw.len()), out.len(), &judged);
         result
+    }
+
+    fn tally(&self, dtype: DType, raw: &[u8]) -> Result<Tally, DecodeError> {
+        let found = self.inner.tally(dtype, raw);
+        let same = found == tally_by(dtype, raw, |raw, out| quant::decode(dtype, raw, out));
+        let judged = Judgement::equal(&[f32::from(u8::from(same))], &[1.0]);
+        self.note("tally", |_| format!("{} bytes of {dtype}", raw.len()), 1, &judged);
+        found
     }
 
     fn dot(&self, dtype: DType, w: &[u8], x: &[f32]) -> f32 {

@@ -1,6 +1,7 @@
 //! Widening by every leaf, against core's loops: the same bits, whatever the bytes are.
 
 use proptest::prelude::*;
+use scantling_core::distance::Distance;
 use scantling_core::dtype::DType;
 use scantling_core::kernel::{Kernel, Make, Options};
 use scantling_core::quant;
@@ -84,6 +85,35 @@ fn every_byte_that_is_a_number_is_widened_as_in_core() {
                 let raw: Vec<u8> = (0..=255u8).map(|i| start.wrapping_add(i)).collect();
                 assert_eq!(difference(&*kernel, dtype, &raw), None, "from {start:#x} on");
             }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Sums have one order, whatever computes them.
+    #[test]
+    fn every_leaf_tells_two_runs_apart_by_the_same_bits(seed: u64, count in 0usize..3000, run in 1usize..700, odd: bool) {
+        let numbers = |seed: u64| {
+            let raw = random(seed, 2 * count);
+            let mut out = vec![0.0; count];
+            quant::decode(DType::BF16, &raw, &mut out).unwrap();
+            // Numbers of all sizes, and now and then one that is none.
+            if !odd {
+                out.iter_mut().for_each(|x| *x = if x.is_finite() { x.clamp(-1e3, 1e3) } else { 1.0 });
+            }
+            out
+        };
+        let (a, mut b) = (numbers(seed), numbers(seed ^ 0xabcd));
+        b[..count / 2].copy_from_slice(&a[..count / 2]);
+        let mut expected = Vec::new();
+        let definition = Distance::of(7, &a, &b, run, &mut expected);
+        for kernel in leaves() {
+            let mut runs = Vec::new();
+            let found = kernel.distance(7, &a, &b, run, &mut runs);
+            prop_assert_eq!(format!("{found:?}"), format!("{definition:?}"), "{}", kernel.name());
+            prop_assert_eq!(format!("{runs:?}"), format!("{expected:?}"), "{}", kernel.name());
         }
     }
 }

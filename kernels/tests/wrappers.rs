@@ -8,6 +8,8 @@ use scantling_core::kernel::{Kernel, KernelPlugin, Make, Options, Precision};
 use scantling_core::matrix::{Matrix, Rows, RowsBuf, RowsMut};
 use scantling_core::ops::{self, Activation, Attending, Linear, Pairing, Rotation, Routing, Scoring};
 use scantling_core::quant::DecodeError;
+use scantling_core::stats::piece::tally_by;
+use scantling_core::stats::tally::Tally;
 use scantling_kernels::{PROFILE, RAYON, VERIFY};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -53,6 +55,8 @@ macro_rules! recorded {
 recorded! {
     decode(dtype: DType, raw: &[u8], out: &mut [f32]) -> Result<(), DecodeError> =
         scantling_core::quant::decode(dtype, raw, out);
+    tally(dtype: DType, raw: &[u8]) -> Result<Tally, DecodeError> =
+        tally_by(dtype, raw, |raw, out| scantling_core::quant::decode(dtype, raw, out));
     dot(dtype: DType, w: &[u8], x: &[f32]) -> f32 = ops::dot(dtype, w, x);
     matmul(linear: Linear<'_>, x: Rows<'_>, out: RowsMut<'_>) = ops::matmul::<f32>(linear, x, out);
     matmuls(linears: &[Linear<'_>], x: Rows<'_>, outs: Vec<RowsMut<'_>>) =
@@ -138,6 +142,8 @@ impl Input {
         let mut out = vec![0.0; OUT * IN];
         kernel.decode(DType::F32, &self.weights, &mut out).unwrap();
         all.insert("decode", out);
+        let tally = kernel.tally(DType::F32, &self.weights).unwrap();
+        all.insert("tally", vec![tally.count as f32, tally.mean as f32, tally.spread as f32]);
         all.insert("dot", vec![kernel.dot(DType::F32, w.row(1), &self.bias[..IN])]);
         all.insert("matmul", kernel.project(linear, x).data().to_vec());
         let mut outs = [RowsBuf::zeros(self.rows, OUT), RowsBuf::zeros(self.rows, 5)];
@@ -228,7 +234,7 @@ fn work_is_spread_over_as_many_threads_as_asked_for() {
     for (op, threads) in calls.lock().unwrap().iter() {
         let pieces = threads.len();
         match *op {
-            "dot" | "route" => assert_eq!(pieces, 1, "{op}"),
+            "dot" | "route" | "tally" => assert_eq!(pieces, 1, "{op}"),
             "attention" => assert!(pieces >= 3, "{op}: {pieces} pieces"),
             _ => assert_eq!(pieces, 3, "{op}: one piece to a thread"),
         }

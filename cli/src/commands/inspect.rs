@@ -4,7 +4,7 @@ use super::{request, tell, written};
 use crate::args::{InspectArgs, ListForm, LookArgs};
 use crate::progress::Bar;
 use crate::render::listing::Listing;
-use crate::render::{Outcome, json, text};
+use crate::render::{Outcome, html, json, text};
 use crate::terminal::Screen;
 use scantling_core::check;
 use scantling_core::error::Result;
@@ -23,6 +23,17 @@ pub(super) fn run(
     let result = check::run(registry, &args.model, &request, &Bar::new(args.quiet));
     let outcome = Outcome { path: args.model.clone(), result };
     let code = outcome.exit_code(Some(Severity::Error));
+    let page = match (&args.html, &outcome.result) {
+        (Some(file), Ok(checked)) => {
+            let options = html::Options { listing: &listing, sort: args.sort, metadata: args.metadata };
+            let page = html::inspect(checked, options);
+            Some((
+                file,
+                super::page::write(file, &page, checked.source.as_ref(), &args.model, &args.overrides)?,
+            ))
+        }
+        _ => None,
+    };
     if args.form() == ListForm::Json {
         let options = json::Options {
             listing: Some(&listing),
@@ -42,6 +53,9 @@ pub(super) fn run(
                 full: args.full,
                 quiet: args.quiet,
             };
+            if let Some((file, bytes)) = page.filter(|_| !args.quiet) {
+                written(text::wrote(screen, file, bytes))?;
+            }
             written(text::inspect(screen, checked, &options))?;
         }
         Ok(_) => {}

@@ -13,9 +13,12 @@ mod inspect;
 mod kernels;
 mod logits;
 mod man;
+pub mod memory;
+mod page;
 mod perplexity;
 mod plugins;
 mod show;
+mod stats;
 mod tokens;
 mod trace;
 
@@ -72,6 +75,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
 fn model_of(command: &Command) -> String {
     let model = match command {
         Command::Generate(args) => Some(args.model.as_path()),
+        Command::Memory(args) => Some(args.model.as_path()),
         Command::Bench(args) => Some(args.model.as_path()),
         Command::Tokenize(args) => Some(args.model.as_path()),
         Command::Detokenize(args) => Some(args.model.as_path()),
@@ -80,6 +84,7 @@ fn model_of(command: &Command) -> String {
         Command::Perplexity(args) => Some(args.model.as_path()),
         Command::Show(args) => Some(args.model.as_path()),
         Command::Hash(args) => Some(args.model.as_path()),
+        Command::Stats(args) => Some(args.model.as_path()),
         Command::Kernels { command: KernelsCommand::Check(args) } => args.model.as_deref(),
         Command::Kernels { command: KernelsCommand::Bench(args) } => args.model.as_deref(),
         _ => None,
@@ -93,8 +98,10 @@ fn dispatch(cli: &Cli, screen: &mut Screen<'_>) -> Result<u8> {
         Command::Check(args) => check::run(&Registry::linked()?, args, &cli.look, screen),
         Command::Show(args) => show::run(&Registry::linked()?, args, screen),
         Command::Hash(args) => hash::run(&Registry::linked()?, args, screen),
+        Command::Stats(args) => stats::run(&Registry::linked()?, args, screen),
         Command::Plugins(args) => plugins::run(&Registry::linked()?, args, screen),
         Command::Generate(args) => generate::run(&Registry::linked()?, args, &cli.look, screen),
+        Command::Memory(args) => memory::run(&Registry::linked()?, args, &cli.look, screen),
         Command::Bench(args) => bench::run(&Registry::linked()?, args, &cli.look, screen),
         Command::Kernels { command } => kernels::run(&Registry::linked()?, command, &cli.look, screen),
         Command::Tokenize(args) => tokens::tokenize(&Registry::linked()?, args, screen),

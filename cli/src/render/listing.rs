@@ -42,6 +42,11 @@ impl Listing {
         Ok(Listing { sort, names: Names::new(include, exclude)? })
     }
 
+    /// Whether a tensor of this name is shown.
+    pub fn shows(&self, name: &str) -> bool {
+        self.names.wants(name)
+    }
+
     /// The tensors that are shown, in order.
     pub fn of<'s>(&self, tensors: &'s [TensorInfo]) -> Vec<&'s TensorInfo> {
         let mut shown: Vec<&TensorInfo> = tensors.iter().filter(|t| self.names.wants(&t.name)).collect();

@@ -1,6 +1,9 @@
 //! Reports as characters: text for people, JSON, Markdown and SARIF for what reads those.
 
+pub mod csv;
+pub mod html;
 pub mod json;
+mod judged;
 pub mod kernel_check;
 pub mod listing;
 pub mod markdown;

@@ -257,6 +257,10 @@ mod tests {
             0
         }
 
+        fn quantisation_error(&self) -> f64 {
+            0.0
+        }
+
         fn widen(&self, first: usize, out: &mut [f32]) {
             for (row, out) in out.chunks_mut(3).enumerate() {
                 let bad = [400_000, 699_999].contains(&(first + row));

@@ -12,6 +12,7 @@ mod tables;
 mod ties;
 mod tokenizer;
 
+pub(crate) use data::{DATA_NOT_FINITE, DATA_UNREADABLE};
 #[cfg(feature = "tokenizer")]
 pub(crate) use tokenizer::{
     MAX_TOKENIZER_BYTES, TOKENIZER_FILE, TOKENIZER_ID, TOKENIZER_LIST, TOKENIZER_MERGE, TOKENIZER_MODEL,

@@ -7,6 +7,7 @@ use crate::kernel::{Kernel, Precision, Reference};
 use crate::matrix::{Matrix, RowsBuf};
 use crate::ops::Linear;
 use crate::quant;
+use crate::stats::piece::tally_by;
 use crate::tolerance::{self, Judgement};
 use std::sync::Arc;
 
@@ -24,6 +25,7 @@ pub(super) fn of_type(pool: &Arc<Pool>, scale: Scale, seed: u64) -> Vec<Case<'st
     let many = 1 + 700 / dtype.block_values();
     let mut cases: Vec<_> =
         scale.some(&[many, 1, 7, 4 * many], 1).iter().map(|n| decode(dtype, *n, seed)).collect();
+    cases.extend(scale.some(&[4 * many, 1, 0, 3], 2).iter().map(|n| tally(pool, *n, seed)));
     // A complex number is two values: there is no product with it.
     if dtype.block_values() != dtype.block_elements() {
         return cases;
@@ -101,6 +103,29 @@ fn decode(dtype: DType, blocks: usize, seed: u64) -> Case<'static> {
             return Err("took an output of the wrong length".into());
         }
         out.judge(&expected, &vec![0.0; cols])
+    })
+}
+
+/// Bit for bit, of sane blocks, and of those with one of any bytes among them.
+fn tally(pool: &Arc<Pool>, blocks: usize, seed: u64) -> Case<'static> {
+    let pool = Arc::clone(pool);
+    Case::new("tally", Some(pool.dtype), format!("{blocks} blocks"), move |kernel| {
+        let mut random = random(seed, &[pool.dtype as usize, blocks, 4]);
+        let mut raw = pool.draw(blocks, &mut random);
+        for any in [false, true] {
+            if any && blocks > 0 {
+                let at = random.below(blocks) * pool.dtype.block_bytes();
+                let block = random.bytes(pool.dtype.block_bytes());
+                raw[at..at + block.len()].copy_from_slice(&block);
+            }
+            let found = kernel.tally(pool.dtype, &raw).map_err(|e| format!("refused: {e}"))?;
+            let decode = |raw: &[u8], out: &mut [f32]| quant::decode(pool.dtype, raw, out);
+            let expected = tally_by(pool.dtype, &raw, decode).map_err(|e| e.to_string())?;
+            if found != expected {
+                return Err(format!("{found:?}, expected {expected:?}"));
+            }
+        }
+        Ok(Judged { judgement: Judgement::equal(&[0.0], &[0.0]), cols: 1 })
     })
 }
 

@@ -145,7 +145,8 @@ struct Looking<'m, 's> {
 fn allowance(units: [&Unit<'_>; 2]) -> f64 {
     let same = units[0].dtype == units[1].dtype;
     let error = |unit: &Unit<'_>| {
-        let block = unit.dtype.and_then(|d| d.quantisation_error());
+        let packed = unit.numbers.as_ref().ok().and_then(Converted::packed_error);
+        let block = packed.or_else(|| unit.dtype.and_then(|d| d.quantisation_error()));
         block.or_else(|| unit.dtype.filter(|_| !same).and_then(|d| float_step(d, 1.0))).unwrap_or(0.0)
     };
     (1.5 * (error(units[0]) + error(units[1]))).clamp(1e-6, 0.9)

@@ -1,7 +1,7 @@
 //! Two tensors in one form: how far they are apart, and whether their element types account for it.
 
-use super::distance::Distance;
 use crate::convert::Converted;
+use crate::distance::{Distance, RUN, Run};
 use crate::dtype::DType;
 use crate::kernel::Kernel;
 use crate::quant::rounding::{block_step, float_step};
@@ -99,38 +99,94 @@ pub enum Bound {
     },
 }
 
-/// An element type as far as it rounds numbers.
-fn coarseness(dtype: DType) -> f64 {
-    let steps = float_step(dtype, 1.0).unwrap_or(if dtype == DType::F64 { 0.0 } else { 2f64.powi(-23) });
-    dtype.quantisation_error().map_or(steps, |error| 1.0 + error)
+/// How a side rounds numbers that the other side holds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Rounding {
+    /// Not, or no more coarsely than the other side.
+    None,
+    /// Each by itself, to a float type.
+    Float(DType),
+    /// In blocks.
+    Block(DType),
+    /// In a packed scheme, with an error of this size.
+    Packed(f64),
 }
 
-/// Which of the two element types round: the coarser of two float types, and every block type.
-fn rounding(a: Option<DType>, b: Option<DType>) -> [Option<DType>; 2] {
-    let (Some(a), Some(b)) = (a, b) else { return [None; 2] };
-    let coarser = |one: DType, other: DType| {
-        one.is_quantised() || float_step(one, 1.0).is_some() && coarseness(one) > coarseness(other)
-    };
+/// The relative error of a float type.
+fn coarseness(dtype: DType) -> f64 {
+    float_step(dtype, 1.0).unwrap_or(if dtype == DType::F64 { 0.0 } else { 2f64.powi(-23) })
+}
+
+/// Which of the two sides round: the coarser of two float types, and whatever is quantised.
+fn rounding(a: &Side<'_, '_>, b: &Side<'_, '_>) -> [Rounding; 2] {
     // F16 has more bits and BF16 more range: neither holds the other.
-    let crossed = [a, b].contains(&DType::F16) && [a, b].contains(&DType::BF16);
-    [(crossed || coarser(a, b)).then_some(a), (crossed || coarser(b, a)).then_some(b)]
+    let types = [a.dtype, b.dtype];
+    let crossed = types.contains(&Some(DType::F16)) && types.contains(&Some(DType::BF16));
+    let of = |one: &Side<'_, '_>, other: &Side<'_, '_>| match (one.numbers.packed_error(), one.dtype) {
+        (Some(error), _) => Rounding::Packed(error),
+        (None, Some(dtype)) if dtype.is_quantised() => Rounding::Block(dtype),
+        (None, Some(dtype)) if float_step(dtype, 1.0).is_some() => {
+            let finer = |other: DType| !other.is_quantised() && coarseness(other) < coarseness(dtype);
+            let coarser = crossed || other.numbers.packed_error().is_none() && other.dtype.is_some_and(finer);
+            if coarser { Rounding::Float(dtype) } else { Rounding::None }
+        }
+        _ => Rounding::None,
+    };
+    [of(a, b), of(b, a)]
+}
+
+impl Rounding {
+    /// Whether each element has a step of its own to be held against.
+    fn by_steps(self) -> bool {
+        match self {
+            Rounding::None | Rounding::Float(_) => true,
+            Rounding::Block(dtype) => has_steps(dtype),
+            Rounding::Packed(_) => false,
+        }
+    }
+
+    /// The error that is usual, as a share of the numbers.
+    fn error(self) -> f64 {
+        match self {
+            Rounding::None => 0.0,
+            Rounding::Float(dtype) => coarseness(dtype),
+            Rounding::Block(dtype) => dtype.quantisation_error().unwrap_or_default(),
+            Rounding::Packed(error) => error,
+        }
+    }
+
+    fn block(self) -> usize {
+        match self {
+            Rounding::Block(dtype) => dtype.block_values(),
+            _ => 1,
+        }
+    }
 }
 
 impl Bound {
-    /// Of two element types.
-    fn of(a: Option<DType>, b: Option<DType>) -> Bound {
-        let sides: Vec<DType> = rounding(a, b).into_iter().flatten().collect();
-        if sides.is_empty() {
+    /// Of two sides that round so.
+    fn of(sides: [Rounding; 2]) -> Bound {
+        if sides == [Rounding::None; 2] {
             return Bound::Equal;
         }
-        let by_steps = |dtype: &DType| !dtype.is_quantised() || has_steps(*dtype);
-        if sides.iter().all(by_steps) {
+        if sides.iter().all(|side| side.by_steps()) {
             return Bound::Step;
         }
-        let error: f64 = sides.iter().map(|d| d.quantisation_error().unwrap_or_else(|| coarseness(*d))).sum();
-        let block = sides.iter().filter(|d| d.is_quantised()).map(|d| d.block_values()).max().unwrap_or(1);
+        let error: f64 = sides.iter().map(|side| side.error()).sum();
+        let block = sides.iter().map(|side| side.block()).max().filter(|block| *block > 1).unwrap_or(RUN);
         let of_block = (BLOCK_SLACK * error).min(MOST_OF_BLOCK);
         Bound::Relative { whole: (SLACK * error).min(MOST), block: (of_block, block) }
+    }
+
+    /// How many numbers are to have figures of their own: a block, so that it can be held against the bound.
+    fn run(&self, sides: [Rounding; 2]) -> usize {
+        match self {
+            Bound::Equal => RUN,
+            Bound::Relative { block: (_, elements), .. } => *elements,
+            Bound::Step => {
+                sides.iter().map(|side| side.block()).max().filter(|block| *block > 1).unwrap_or(RUN)
+            }
+        }
     }
 
     /// In words.
@@ -164,32 +220,35 @@ pub(super) fn measure(
 ) -> Measured {
     let len = a.numbers.len().min(b.numbers.len());
     let piece = a.numbers.piece(Some(b.numbers));
-    let bound = Bound::of(a.dtype, b.dtype);
+    let rounds = rounding(a, b);
+    let bound = Bound::of(rounds);
     let pieces = len.div_ceil(piece);
-    let one = |buffers: &mut [Vec<f32>; 2], which: usize| {
+    let run = bound.run(rounds);
+    let one = |buffers: &mut Buffers, which: usize| {
         let first = which.saturating_mul(piece);
         let some = piece.min(len.saturating_sub(first));
-        let [x, y] = buffers;
+        let Buffers { x, y, runs } = buffers;
         for (side, buffer) in [(a, &mut *x), (b, &mut *y)] {
             buffer.resize(some, 0.0);
             side.numbers.read(kernel, first, buffer);
         }
         read(some);
-        let mut measured =
-            Measured { distance: Distance::of(first as u64, x, y), bound, ..Measured::default() };
+        runs.clear();
+        let distance = kernel.distance(first as u64, x, y, run, runs);
+        let mut measured = Measured { distance, bound, ..Measured::default() };
         if measured.distance.differing > 0 {
             match bound {
                 Bound::Equal => {}
-                Bound::Step => measured.steps(first, [(a, x), (b, y)]),
-                Bound::Relative { block, .. } => measured.blocks(first, x, y, block, rounds(a, b)),
+                Bound::Step => measured.steps(first, [(a, x), (b, y)], rounds, (run, runs)),
+                Bound::Relative { block, .. } => measured.blocks(first, block, rounds, runs),
             }
         }
         measured
     };
     let all: Vec<Measured> = if pieces <= 1 {
-        (0..pieces).map(|which| one(&mut Default::default(), which)).collect()
+        (0..pieces).map(|which| one(&mut Buffers::default(), which)).collect()
     } else {
-        (0..pieces).into_par_iter().map_init(Default::default, one).collect()
+        (0..pieces).into_par_iter().map_init(Buffers::default, one).collect()
     };
     let mut whole = Measured { bound, ..Measured::default() };
     for piece in &all {
@@ -200,52 +259,61 @@ pub(super) fn measure(
     whole
 }
 
-/// Which sides round.
-fn rounds(a: &Side<'_, '_>, b: &Side<'_, '_>) -> [bool; 2] {
-    rounding(a.dtype, b.dtype).map(|dtype| dtype.is_some())
+/// Numbers of both sides, and the figures of each run of them.
+#[derive(Default)]
+struct Buffers {
+    x: Vec<f32>,
+    y: Vec<f32>,
+    runs: Vec<Run>,
 }
 
 impl Measured {
     /// Counts the elements that are more than one step of each side that rounds apart.
-    fn steps(&mut self, first: usize, sides: [(&Side<'_, '_>, &Vec<f32>); 2]) {
+    fn steps(
+        &mut self,
+        first: usize,
+        sides: [(&Side<'_, '_>, &Vec<f32>); 2],
+        rounds: [Rounding; 2],
+        runs: (usize, &[Run]),
+    ) {
         let [(a, x), (b, y)] = sides;
-        let rounds = rounds(a, b);
-        let mut allowed = vec![0.0f64; x.len().min(y.len())];
-        for ((side, values), rounds) in [(a, x), (b, y)].into_iter().zip(rounds) {
-            let Some(dtype) = side.dtype.filter(|_| rounds) else { continue };
-            if dtype.is_quantised() {
-                let Some((_, raw)) = side.numbers.raw() else { continue };
-                let (elements, bytes) = (dtype.block_values().max(1), dtype.block_bytes().max(1));
-                let blocks = raw.chunks_exact(bytes).skip(first.checked_div(elements).unwrap_or(0));
-                for (allowed, block) in allowed.chunks_mut(elements).zip(blocks) {
-                    let step = block_step(dtype, block).unwrap_or(0.0);
-                    allowed.iter_mut().for_each(|a| *a += step);
-                }
-            } else {
-                let steps = values.iter().map(|v| float_step(dtype, *v).unwrap_or(0.0));
-                allowed.iter_mut().zip(steps).for_each(|(a, step)| *a += step);
+        let (run, figures) = runs;
+        for (which, figures) in figures.iter().enumerate().filter(|(_, figures)| figures.largest > 0.0) {
+            let from = which.saturating_mul(run);
+            let step = |side: &Side<'_, '_>, rounding: Rounding| {
+                let Rounding::Block(dtype) = rounding else { return None };
+                let block = first.saturating_add(from).checked_div(dtype.block_values())?;
+                let from = block.saturating_mul(dtype.block_bytes());
+                let (_, raw) = side.numbers.raw()?;
+                block_step(dtype, raw.get(from..from.saturating_add(dtype.block_bytes()))?)
+            };
+            let of_blocks = step(a, rounds[0]).unwrap_or(0.0) + step(b, rounds[1]).unwrap_or(0.0);
+            if figures.largest <= of_blocks {
+                continue;
             }
-        }
-        for (i, ((x, y), allowed)) in x.iter().zip(y).zip(&allowed).enumerate() {
-            let apart = (f64::from(*x) - f64::from(*y)).abs();
-            // What is no number on either side is told by the distance.
-            if apart.is_finite() && apart > *allowed {
-                self.count(first.saturating_add(i));
+            let some = |values: &'_ [f32]| values.iter().skip(from).take(run).copied().collect::<Vec<f32>>();
+            for (i, (x, y)) in some(x).into_iter().zip(some(y)).enumerate() {
+                let step = |rounding: Rounding, x: f32| match rounding {
+                    Rounding::Float(dtype) => float_step(dtype, x).unwrap_or(0.0),
+                    _ => 0.0,
+                };
+                let allowed = of_blocks + step(rounds[0], x) + step(rounds[1], y);
+                let apart = (f64::from(x) - f64::from(y)).abs();
+                // What is no number on either side is told by the distance.
+                if apart.is_finite() && apart > allowed {
+                    self.count(first.saturating_add(from).saturating_add(i));
+                }
             }
         }
     }
 
     /// Counts the blocks whose errors are more than a share of their numbers, as the side has them that does not round.
-    fn blocks(&mut self, first: usize, x: &[f32], y: &[f32], block: (f64, usize), rounds: [bool; 2]) {
+    fn blocks(&mut self, first: usize, block: (f64, usize), rounds: [Rounding; 2], runs: &[Run]) {
         let (share, elements) = block;
-        let finer = if rounds[0] && !rounds[1] { y } else { x };
-        let runs =
-            x.chunks(elements.max(1)).zip(y.chunks(elements.max(1))).zip(finer.chunks(elements.max(1)));
-        for (i, ((x, y), finer)) in runs.enumerate() {
-            let square = |x: f64| x * x;
-            let errors: f64 = x.iter().zip(y).map(|(x, y)| square(f64::from(*x) - f64::from(*y))).sum();
-            let numbers: f64 = finer.iter().map(|x| square(f64::from(*x))).sum();
-            if errors.is_finite() && errors > square(share) * numbers {
+        for (i, run) in runs.iter().enumerate() {
+            let finer =
+                if rounds[0] != Rounding::None && rounds[1] == Rounding::None { run.b } else { run.a };
+            if run.squares.is_finite() && run.squares > share * share * finer {
                 self.count(first.saturating_add(i.saturating_mul(elements)));
             }
         }
@@ -302,18 +370,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_coarser_type_rounds_and_equal_ones_do_not() {
-        use DType::{BF16, F16, F32, F64, Q4_0, Q4_K, Q8_0};
-        let of = |a, b| rounding(Some(a), Some(b));
-        assert_eq!(of(F32, BF16), [None, Some(BF16)]);
-        assert_eq!(of(F16, BF16), [Some(F16), Some(BF16)]);
-        assert_eq!(of(BF16, BF16), [None, None]);
-        assert_eq!(of(F64, F32), [None, None]);
-        assert_eq!(of(Q4_K, BF16), [Some(Q4_K), None]);
-        assert_eq!(of(Q4_K, Q4_K), [Some(Q4_K), Some(Q4_K)]);
-        assert_eq!(Bound::of(Some(F32), Some(Q8_0)), Bound::Step);
-        assert_eq!(Bound::of(Some(BF16), Some(BF16)), Bound::Equal);
-        let Bound::Relative { whole, block } = Bound::of(Some(Q4_0), Some(Q4_K)) else { panic!("by steps") };
+    fn bounds_follow_from_what_rounds() {
+        use Rounding::{Block, Float, None, Packed};
+        assert_eq!(Bound::of([None, None]), Bound::Equal);
+        assert_eq!(Bound::of([None, Float(DType::BF16)]), Bound::Step);
+        assert_eq!(Bound::of([None, Block(DType::Q8_0)]), Bound::Step);
+        let Bound::Relative { whole, block } = Bound::of([Block(DType::Q4_0), Block(DType::Q4_K)]) else {
+            panic!("Q4_K has no steps")
+        };
         assert!((whole - 1.5 * (0.1146 + 0.087)).abs() < 1e-12 && block.1 == 256, "{whole} {block:?}");
+        let Bound::Relative { whole, block } = Bound::of([None, Packed(0.1)]) else { panic!("packed") };
+        assert!((whole - 0.15).abs() < 1e-12 && block.1 == RUN, "{whole} {block:?}");
+        let Bound::Relative { whole, .. } = Bound::of([None, Block(DType::TQ1_0)]) else { panic!("TQ1_0") };
+        assert_eq!(whole, 0.95);
     }
 }

@@ -8,14 +8,12 @@
 
 mod causes;
 pub mod compare;
-pub mod distance;
 mod facts;
 mod pairing;
 mod places_of;
 mod sample;
 
 pub use compare::{Bound, Class, Measured};
-pub use distance::{Distance, Worst};
 pub use facts::{FactChange, FactDifference};
 
 use crate::check::{Checked, Progress};

@@ -150,6 +150,10 @@ impl Packed for Mapped<'_> {
         self.bytes
     }
 
+    fn quantisation_error(&self) -> f64 {
+        super::error_of_bits(4)
+    }
+
     fn widen(&self, first: usize, out: &mut [f32]) {
         let before = first * self.sides.1;
         let mut run = (usize::MAX, 0.0);

@@ -19,6 +19,7 @@ use super::scheme::{FP8, Layout, Scheme};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::quant;
+use crate::quant::rounding::float_step;
 use std::borrow::Cow;
 
 const CODES: &str = ".weight";
@@ -117,6 +118,12 @@ impl Packed for Scaled<'_> {
 
     fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    fn quantisation_error(&self) -> f64 {
+        // Errors are spread evenly over a step, and steps are of the size of the numbers.
+        let step = float_step(self.dtype, 1.0);
+        step.map_or_else(|| super::error_of_bits(8), |step| step / 12f64.sqrt())
     }
 
     fn widen(&self, first: usize, out: &mut [f32]) {

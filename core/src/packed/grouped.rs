@@ -100,6 +100,10 @@ impl Packed for Grouped<'_> {
         })
     }
 
+    fn quantisation_error(&self) -> f64 {
+        super::error_of_bits(self.bits)
+    }
+
     fn widen(&self, first: usize, out: &mut [f32]) {
         let (rows, cols) = self.sides;
         let some = out.len() / cols.max(1);

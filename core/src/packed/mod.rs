@@ -26,6 +26,7 @@ mod weight_args;
 pub use source::unpack;
 
 use crate::codes;
+use crate::dtype::DType;
 
 codes! {
     pub static PART_MISSING = Error, Names, "packed-part-missing",
@@ -58,6 +59,17 @@ codes! {
          read as it is stored; a reader that follows the list would look for a plain weight.";
 }
 
+/// The error of whole codes of so many bits with a scale for each group, taken to be that of ggml's type which is nearest.
+fn error_of_bits(bits: usize) -> f64 {
+    let like = match bits {
+        0..=2 => DType::Q2_K,
+        3 => DType::Q3_K,
+        4 => DType::Q4_0,
+        _ => DType::Q8_0,
+    };
+    like.quantisation_error().unwrap_or_default()
+}
+
 /// A matrix that is made out of several stored tensors, rows of it when they are needed.
 pub trait Packed: Send + Sync {
     /// Number of rows, the outputs of a product.
@@ -68,6 +80,10 @@ pub trait Packed: Send + Sync {
 
     /// Bytes of the tensors it is made of.
     fn bytes(&self) -> u64;
+
+    /// How far rounding to the scheme moves numbers, as a share of their root mean square: what
+    /// [`DType::quantisation_error`] is of a block type.
+    fn quantisation_error(&self) -> f64;
 
     /// Rows from `first` on as f32, as many as `out` has room for, `[rows, cols]`. Panics past the last.
     fn widen(&self, first: usize, out: &mut [f32]);

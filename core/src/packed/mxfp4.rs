@@ -93,6 +93,10 @@ impl Packed for Blocks<'_> {
             .then(|| format!("{count} scales are 255, which stands for NaN; some readers take it for 2^128"))
     }
 
+    fn quantisation_error(&self) -> f64 {
+        DType::MXFP4.quantisation_error().unwrap_or_default()
+    }
+
     fn widen(&self, first: usize, out: &mut [f32]) {
         let (blocks, _) = out.as_chunks_mut::<BLOCK>();
         let before = first * (self.sides.1 / BLOCK);

@@ -111,6 +111,10 @@ impl Packed for Words<'_> {
         self.bytes
     }
 
+    fn quantisation_error(&self) -> f64 {
+        super::error_of_bits(self.bits)
+    }
+
     fn widen(&self, first: usize, out: &mut [f32]) {
         let (cols, per) = (self.sides.1, 32 / self.bits);
         let (mask, middle) = ((1u32 << self.bits) - 1, 1 << (self.bits - 1));

@@ -161,11 +161,11 @@ pub(super) fn iq1_m_scale(words: &[u8]) -> f32 {
     f16::from_bits(words.iter().rev().fold(0, |bits, word| bits << 4 | word >> 12)).to_f32()
 }
 
-fn iq2_scale(d: f32, c: u8) -> f32 {
+pub(super) fn iq2_scale(d: f32, c: u8) -> f32 {
     (d * (0.5 + f32::from(c))) * 0.25
 }
 
-fn iq1_scale(d: f32, c: u16) -> f32 {
+pub(super) fn iq1_scale(d: f32, c: u16) -> f32 {
     d * (2.0 * f32::from(c) + 1.0)
 }
 

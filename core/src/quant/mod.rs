@@ -20,6 +20,7 @@ pub(crate) mod fp8;
 pub(crate) mod iq;
 pub(crate) mod k;
 pub(crate) mod one_two_bit;
+pub mod parts;
 pub(crate) mod plain;
 pub(crate) mod q_legacy;
 pub mod rounding;

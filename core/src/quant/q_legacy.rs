@@ -75,13 +75,13 @@ pub(crate) fn q8_1_suspect(block: &[u8]) -> bool {
     block.len() >= 4 && !f16_at(block, 2).is_finite()
 }
 
-fn four_bits(nibbles: &[u8]) -> [u8; 32] {
+pub(super) fn four_bits(nibbles: &[u8]) -> [u8; 32] {
     let mut codes = [0; 32];
     nibble_halves(nibbles, &mut codes);
     codes
 }
 
-fn five_bits(high: u32, nibbles: &[u8]) -> [u8; 32] {
+pub(super) fn five_bits(high: u32, nibbles: &[u8]) -> [u8; 32] {
     let mut codes = four_bits(nibbles);
     for (e, code) in codes.iter_mut().enumerate() {
         *code |= ((high >> e & 1) << 4) as u8;

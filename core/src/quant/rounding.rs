@@ -44,8 +44,10 @@ pub fn float_step(dtype: DType, x: f32) -> Option<f64> {
 
 /// The distance between neighbours at `x`, which is not negative, of floats with so many bits of mantissa.
 fn ulp(x: f64, mantissa: i32, least: i32) -> f64 {
+    // The power of two that x begins with: its bits without those of its own mantissa.
+    let power = f64::from_bits(x.to_bits() & 0x7ff0_0000_0000_0000);
     let least = f64::from(least).exp2();
-    if x.is_finite() && x > 0.0 { (x.log2().floor() - f64::from(mantissa)).exp2().max(least) } else { least }
+    if power.is_finite() { (power * f64::from(-mantissa).exp2()).max(least) } else { least }
 }
 
 #[cfg(test)]

@@ -181,6 +181,14 @@ impl<'s> Held<'s> {
         }
     }
 
+    /// How far rounding to a packed scheme moves numbers, where it is packed.
+    pub(crate) fn packed_error(&self) -> Option<f64> {
+        match &self.form {
+            Form::Packed(all) => Some(all.quantisation_error()),
+            _ => None,
+        }
+    }
+
     fn bytes(&self) -> u64 {
         match &self.form {
             Form::Rows(data) | Form::Columns(data) => data.len() as u64,

@@ -48,6 +48,27 @@ impl Op for Attend<'_> {
     }
 }
 
+/// How many sums there are for a query, whose values have so many elements.
+fn long<S: Simd>(value: usize) -> usize {
+    value.next_multiple_of(WIDEST * S::LANES)
+}
+
+/// Bytes that it takes for itself, of so many rows of queries and so many positions.
+pub(super) struct Takes<'a>(pub &'a Attending<'a>, pub usize, pub usize);
+
+impl Op for Takes<'_> {
+    type Out = usize;
+
+    #[inline(always)]
+    fn call<S: Simd>(self, _: S) -> usize {
+        let Takes(how, rows, positions) = self;
+        let queries = rows.min(TILE) * how.heads;
+        let seen = how.window.map_or(positions, |window| positions.min(window.saturating_add(TILE)));
+        let numbers = how.key.next_multiple_of(S::LANES) + seen + long::<S>(how.value);
+        queries * (numbers * size_of::<f32>() + 2 * size_of::<Query>())
+    }
+}
+
 impl Attend<'_> {
     /// Keys and values that are read where they lie, those of all heads together.
     #[inline(always)]
@@ -143,7 +164,7 @@ impl Attend<'_> {
                 queries.push(Query { row, head, seen: how.seen(row, count) });
             }
         }
-        let long = how.value.next_multiple_of(WIDEST * S::LANES);
+        let long = long::<S>(how.value);
         for queries in queries.chunks(MOST) {
             let x = |i: usize| &self.q.row(queries[i].row)[queries[i].head * how.key..][..how.key];
             sets.push(Set {

@@ -11,6 +11,7 @@ use super::attention::{Attend, weigh, within};
 use super::panels::{DEEP, LANES, columns, fill, load, store};
 use super::widen::Widen;
 use crate::simd::{Op, Simd};
+use scantling_core::ops::Attending;
 use std::ops::Range;
 
 /// Query heads, of one or more positions, that go through the keys together: whole tiles of any height.
@@ -30,6 +31,23 @@ impl Op for AttendMany<'_> {
             8 => Heads::<S, 6, 2>::new(s, self.0).run(),
             _ => Heads::<S, 12, 2>::new(s, self.0).run(),
         }
+    }
+}
+
+/// Bytes that it takes for itself, of so many positions.
+pub(super) struct Takes<'a>(pub &'a Attending<'a>, pub usize);
+
+impl Op for Takes<'_> {
+    type Out = usize;
+
+    #[inline(always)]
+    fn call<S: Simd>(self, _: S) -> usize {
+        let room = match S::LANES {
+            4 => Heads::<S, 6, 4>::room(self.0, self.1),
+            8 => Heads::<S, 6, 2>::room(self.0, self.1),
+            _ => Heads::<S, 12, 2>::room(self.0, self.1),
+        };
+        size_of::<f32>() * room.iter().sum::<usize>()
     }
 }
 
@@ -54,12 +72,19 @@ impl<'a, S: Simd, const M: usize, const V: usize> Heads<'a, S, M, V> {
 
     #[inline(always)]
     fn new(s: S, a: Attend<'a>) -> Self {
-        let count = a.k.rows();
-        let panels = |n: usize| n.div_ceil(Self::WIDE) * Self::WIDE;
-        let keys = vec![0.0; panels(count) * a.how.key];
-        let values = vec![0.0; panels(a.how.value) * count];
-        let queries = vec![0.0; TOGETHER * a.how.key];
+        let [keys, values, queries, ..] = Self::room(&a.how, a.k.rows());
+        let (keys, values, queries) = (vec![0.0; keys], vec![0.0; values], vec![0.0; queries]);
         Heads { s, a, keys, values, queries, scores: Vec::new(), weights: Vec::new() }
+    }
+
+    /// How many numbers each of its parts has at most, of so many positions.
+    fn room(how: &Attending<'_>, count: usize) -> [usize; 5] {
+        let panels = |n: usize| n.next_multiple_of(Self::WIDE);
+        // What the first query that goes through the keys with others sees begins before what the last one sees does.
+        let seen = how.window.map_or(count, |window| count.min(window.saturating_add(TOGETHER)));
+        let length = panels(count).min(panels(seen) + Self::WIDE);
+        let tiles = TOGETHER.next_multiple_of(M);
+        [panels(count) * how.key, panels(how.value) * count, tiles * how.key, tiles * length, seen * M]
     }
 
     #[inline(always)]

@@ -228,6 +228,22 @@ impl Op for Dot<'_> {
     }
 }
 
+/// Rows of weights that are widened at a time.
+const WIDENED: usize = 3;
+
+/// Bytes that a product with few rows of activations takes for itself.
+pub(super) struct Takes(pub usize, pub usize);
+
+impl Op for Takes {
+    type Out = usize;
+
+    #[inline(always)]
+    fn call<S: Simd>(self, _: S) -> usize {
+        let Takes(rows, cols) = self;
+        size_of::<f32>() * (rows * cols.next_multiple_of(S::LANES) + WIDENED * cols)
+    }
+}
+
 /// A product with few rows of activations.
 pub(super) struct Few<'a> {
     pub linear: Linear<'a>,
@@ -311,7 +327,7 @@ impl Product<'_> {
     #[inline(always)]
     fn widened<S: Simd>(mut self, s: S) {
         let w = self.linear.weight;
-        let mut wide = vec![0.0; 3 * w.cols()];
+        let mut wide = vec![0.0; WIDENED * w.cols()];
         for first in (0..w.rows()).step_by(3) {
             let count = 3.min(w.rows() - first);
             for (r, out) in wide.chunks_exact_mut(w.cols().max(1)).enumerate().take(count) {

@@ -12,14 +12,18 @@ mod maths;
 mod norms;
 mod panels;
 mod pointwise;
+mod tally;
 mod widen;
 
 use crate::simd::{Op, Simd};
+use scantling_core::distance::{Distance, Run};
 use scantling_core::dtype::DType;
-use scantling_core::kernel::Kernel;
+use scantling_core::kernel::{Job, Kernel};
 use scantling_core::matrix::{Matrix, Rows, RowsMut};
 use scantling_core::ops::{self, Activation, Attending, Linear};
 use scantling_core::quant::{self, DecodeError};
+use scantling_core::stats::piece::Piece;
+use scantling_core::stats::tally::Tally;
 
 /// From so many rows of activations on, weights, or keys and values, are widened and rearranged once for all of them.
 const MANY: usize = 24;
@@ -36,6 +40,24 @@ impl<S: Simd> Exact<S> {
     }
 }
 
+/// [`Distance::of`], compiled for the instructions at hand.
+struct Apart<'a> {
+    first: u64,
+    a: &'a [f32],
+    b: &'a [f32],
+    run: usize,
+    runs: &'a mut Vec<Run>,
+}
+
+impl Op for Apart<'_> {
+    type Out = Distance;
+
+    #[inline(always)]
+    fn call<S: Simd>(self, _: S) -> Distance {
+        Distance::of(self.first, self.a, self.b, self.run, self.runs)
+    }
+}
+
 impl<S: Simd> Kernel for Exact<S> {
     fn name(&self) -> String {
         self.name.to_owned()
@@ -45,6 +67,15 @@ impl<S: Simd> Kernel for Exact<S> {
         quant::check(dtype, raw, out)?;
         self.simd.run(widen::Widen { dtype, raw, out });
         Ok(())
+    }
+
+    fn distance(&self, first: u64, a: &[f32], b: &[f32], run: usize, runs: &mut Vec<Run>) -> Distance {
+        self.simd.run(Apart { first, a, b, run, runs })
+    }
+
+    fn tally(&self, dtype: DType, raw: &[u8]) -> Result<Tally, DecodeError> {
+        let piece = Piece::new(dtype, raw)?;
+        Ok(self.simd.run(tally::Look { dtype, raw, piece }))
     }
 
     fn dot(&self, dtype: DType, w: &[u8], x: &[f32]) -> f32 {
@@ -95,6 +126,23 @@ impl<S: Simd> Kernel for Exact<S> {
 
     fn softcap(&self, x: RowsMut<'_>, cap: f32) {
         self.simd.run(gates::Softcap { x, cap });
+    }
+
+    fn scratch(&self, job: &Job) -> usize {
+        // Fewer than many rows take what few of them do, and more may take less.
+        match job {
+            Job::Product { cols, rows, .. } => {
+                let few = self.simd.run(dots::Takes((*rows).min(MANY - 1), *cols));
+                let many = if *rows < MANY { 0 } else { self.simd.run(panels::Takes(*rows, *cols)) };
+                few.max(many)
+            }
+            Job::Attention { how, queries, positions } => {
+                let few = self.simd.run(attention::Takes(how, *queries, *positions));
+                let many =
+                    if *queries < MANY { 0 } else { self.simd.run(attention_many::Takes(how, *positions)) };
+                few.max(many)
+            }
+        }
     }
 
     fn saturate(&self, rounds: u64) -> u64 {

@@ -39,6 +39,22 @@ impl Op for Many<'_> {
     }
 }
 
+/// Bytes that it takes for itself, of so many rows and columns of activations.
+pub(super) struct Takes(pub usize, pub usize);
+
+impl Op for Takes {
+    type Out = usize;
+
+    #[inline(always)]
+    fn call<S: Simd>(self, _: S) -> usize {
+        match S::LANES {
+            4 => Product::<S, 6, 4>::takes(self.0, self.1),
+            8 => Product::<S, 6, 2>::takes(self.0, self.1),
+            _ => Product::<S, 12, 2>::takes(self.0, self.1),
+        }
+    }
+}
+
 /// A product whose tiles are `M` rows of activations by `V` vectors of outputs.
 struct Product<'a, S, const M: usize, const V: usize> {
     s: S,
@@ -51,6 +67,13 @@ struct Product<'a, S, const M: usize, const V: usize> {
 
 impl<'a, S: Simd, const M: usize, const V: usize> Product<'a, S, M, V> {
     const WIDE: usize = V * S::LANES;
+    /// Numbers of the panels that are made at a time.
+    const PANELS: usize = PANELS * Self::WIDE * DEEP;
+
+    /// Bytes that it takes for itself.
+    fn takes(rows: usize, cols: usize) -> usize {
+        size_of::<f32>() * (tiled_len::<M>(rows, cols) + Self::PANELS + S::LANES * DEEP)
+    }
 
     #[inline(always)]
     fn new(s: S, many: Many<'a>) -> Self {
@@ -64,8 +87,7 @@ impl<'a, S: Simd, const M: usize, const V: usize> Product<'a, S, M, V> {
         if w.cols() == 0 {
             return self.no_columns();
         }
-        let mut panels = vec![0.0; PANELS * Self::WIDE * DEEP];
-        let mut wide = vec![0.0; S::LANES * DEEP];
+        let (mut panels, mut wide) = (vec![0.0; Self::PANELS], vec![0.0; S::LANES * DEEP]);
         for first in (0..w.rows()).step_by(PANELS * Self::WIDE) {
             let last = w.rows().min(first + PANELS * Self::WIDE);
             for from in (0..w.cols()).step_by(DEEP) {
@@ -220,11 +242,16 @@ pub(super) fn store<S: Simd, const V: usize>(s: S, from: &[S::F; V], to: &mut [f
     }
 }
 
+/// Numbers of so many rows and columns of activations by tiles.
+fn tiled_len<const M: usize>(rows: usize, cols: usize) -> usize {
+    rows.next_multiple_of(M) * cols
+}
+
 /// Activations by tiles of `M` rows, rows past the last being zeros.
 #[inline(always)]
 fn tiled<const M: usize>(x: Rows<'_>) -> Vec<f32> {
     let tiles = x.rows().div_ceil(M);
-    let mut out = vec![0.0; tiles * M * x.cols()];
+    let mut out = vec![0.0; tiled_len::<M>(x.rows(), x.cols())];
     let mut rest = &mut out[..];
     for from in (0..x.cols()).step_by(DEEP) {
         let deep = DEEP.min(x.cols() - from);

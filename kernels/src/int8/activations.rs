@@ -149,7 +149,8 @@ pub(super) struct Few {
 impl Few {
     pub fn new<S: Dot8>(s: S, x: Rows<'_>, layout: Layout) -> Few {
         let per_row = x.cols().div_ceil(SPAN);
-        let mut few = Few { layout, spans: Vec::with_capacity(x.rows() * per_row), rows: x.rows(), per_row };
+        let mut few =
+            Few { layout, spans: Vec::with_capacity(spans(x.rows(), x.cols())), rows: x.rows(), per_row };
         s.run(QuantiseRows { x, few: &mut few });
         few
     }
@@ -164,6 +165,19 @@ impl Few {
             (rows > 0).then(|| (start, rows, &self.spans[start * self.per_row..first * self.per_row]))
         })
     }
+}
+
+/// Spans of so many rows and columns.
+fn spans(rows: usize, cols: usize) -> usize {
+    rows * cols.div_ceil(SPAN)
+}
+
+/// Bytes that so many rows and columns take, rounded: as spans where they are few, or as words of tiles.
+pub(super) fn takes(rows: usize, cols: usize) -> usize {
+    // Fewer than many rows take what few of them do, and more may take less.
+    let few = spans(rows.min(MANY - 1), cols) * size_of::<Span>();
+    let many = if rows < MANY { 0 } else { spans(rows, cols) * WORDS * size_of::<u32>() };
+    few.max(many)
 }
 
 /// Rows of the next tile, of so many that are left.
@@ -243,7 +257,7 @@ impl Tiles {
     pub fn new<S: Dot8>(s: S, x: Rows<'_>, grain: Grain) -> Tiles {
         let per_row = x.cols().div_ceil(SPAN);
         let mut words = SPARE.take();
-        words.resize(x.rows() * per_row * WORDS, 0);
+        words.resize(spans(x.rows(), x.cols()) * WORDS, 0);
         let mut tiles = Tiles { words, starts: heights(x.rows()), per_row };
         s.run(QuantiseTiles { x, grain, tiles: &mut tiles });
         tiles

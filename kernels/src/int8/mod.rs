@@ -21,12 +21,39 @@ use activations::{Few, Grain, Layout, MANY, Tiles};
 use dot8::Dot8;
 use formats::{Codes, Format};
 use scantling_core::dtype::DType;
-use scantling_core::kernel::{Kernel, Precision};
+use scantling_core::kernel::{Job, Kernel, Precision};
 use scantling_core::matrix::{Rows, RowsMut};
 use scantling_core::ops::Linear;
 
 /// What all of these leaves do to activations: the coarse grain shares a scale among as many.
 pub(crate) const PRECISION: Precision = Precision::Quantised { block: activations::SPAN };
+
+/// The element types whose codes are small integers, with their formats: how a product finds its format, and whether
+/// there is one.
+macro_rules! formats {
+    ($($dtype:ident $format:ident),+ $(,)?) => {
+        /// Whether products with such a matrix are done here.
+        fn is_known(dtype: DType) -> bool {
+            matches!(dtype, $(DType::$dtype)|+)
+        }
+
+        impl<S: Dot8, M: Dot8> Int8<S, M> {
+            fn product(&self, linear: Linear<'_>, x: Rows<'_>, out: RowsMut<'_>, prepared: &mut Prepared) {
+                let w = linear.weight;
+                assert_eq!((x.cols(), x.rows(), w.rows()), (w.cols(), out.rows(), out.cols()), "{w:?} does not fit");
+                match w.dtype() {
+                    $(DType::$dtype => self.by::<formats::$format>(linear, x, out, prepared),)+
+                    _ => self.base.matmul(linear, x, out),
+                }
+            }
+        }
+    };
+}
+
+formats! {
+    Q8_0 Q8_0, Q4_0 Q4_0, Q4_1 Q4_1, Q5_0 Q5_0, Q5_1 Q5_1, IQ4_NL Iq4Nl, MXFP4 Mxfp4, Q2_K Q2K, Q3_K Q3K, Q4_K Q4K,
+    Q5_K Q5K, Q6_K Q6K, IQ4_XS Iq4Xs,
+}
 
 /// The leaf for one set of instructions; or for one with few rows of activations and another with many.
 pub(crate) struct Int8<S, M> {
@@ -56,6 +83,15 @@ impl<S: Dot8, M: Dot8> Kernel for Int8<S, M> {
         PRECISION
     }
 
+    fn scratch(&self, job: &Job) -> usize {
+        match *job {
+            Job::Product { dtype, cols, rows } if is_known(dtype) => {
+                activations::takes(rows, cols) + panels::takes(rows)
+            }
+            _ => self.base.scratch(job),
+        }
+    }
+
     fn saturate(&self, rounds: u64) -> u64 {
         self.many.run(saturate::Saturate(rounds))
     }
@@ -73,27 +109,6 @@ impl<S: Dot8, M: Dot8> Kernel for Int8<S, M> {
 }
 
 impl<S: Dot8, M: Dot8> Int8<S, M> {
-    fn product(&self, linear: Linear<'_>, x: Rows<'_>, out: RowsMut<'_>, prepared: &mut Prepared) {
-        let w = linear.weight;
-        assert_eq!((x.cols(), x.rows(), w.rows()), (w.cols(), out.rows(), out.cols()), "{w:?} does not fit");
-        match w.dtype() {
-            DType::Q8_0 => self.by::<formats::Q8_0>(linear, x, out, prepared),
-            DType::Q4_0 => self.by::<formats::Q4_0>(linear, x, out, prepared),
-            DType::Q4_1 => self.by::<formats::Q4_1>(linear, x, out, prepared),
-            DType::Q5_0 => self.by::<formats::Q5_0>(linear, x, out, prepared),
-            DType::Q5_1 => self.by::<formats::Q5_1>(linear, x, out, prepared),
-            DType::IQ4_NL => self.by::<formats::Iq4Nl>(linear, x, out, prepared),
-            DType::MXFP4 => self.by::<formats::Mxfp4>(linear, x, out, prepared),
-            DType::Q2_K => self.by::<formats::Q2K>(linear, x, out, prepared),
-            DType::Q3_K => self.by::<formats::Q3K>(linear, x, out, prepared),
-            DType::Q4_K => self.by::<formats::Q4K>(linear, x, out, prepared),
-            DType::Q5_K => self.by::<formats::Q5K>(linear, x, out, prepared),
-            DType::Q6_K => self.by::<formats::Q6K>(linear, x, out, prepared),
-            DType::IQ4_XS => self.by::<formats::Iq4Xs>(linear, x, out, prepared),
-            _ => self.base.matmul(linear, x, out),
-        }
-    }
-
     fn by<F: Format>(&self, linear: Linear<'_>, x: Rows<'_>, out: RowsMut<'_>, prepared: &mut Prepared) {
         if x.rows() == 0 || linear.weight.rows() == 0 {
             return;

@@ -40,6 +40,11 @@ impl Panel {
     }
 }
 
+/// Bytes that a product takes for itself beside its activations, of which there are so many rows.
+pub(super) fn takes(rows: usize) -> usize {
+    CHUNK * size_of::<Panel>() + rows * size_of::<[f32; OUTPUTS]>()
+}
+
 /// The product of a matrix of format `F`.
 pub(super) fn product<F: Format, S: Dot8>(s: S, linear: Linear<'_>, x: &Tiles, mut out: RowsMut<'_>) {
     let spans = linear.weight.cols().div_ceil(SPAN);

@@ -1,7 +1,7 @@
 //! AVX2 with FMA and F16C: eight f32 at a time, sixteen registers.
 
 #[cfg(target_arch = "x86_64")]
-use super::registers::x86;
+use super::registers::{load, x86};
 #[cfg(target_arch = "x86_64")]
 use crate::exact::Exact;
 #[cfg(target_arch = "x86_64")]
@@ -171,6 +171,18 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn code_sums(self, codes: &[i8; 256], sums: &mut [i32; 16], squares: &mut [i32; 16]) {
+        let (sums, squares) = (sums.as_chunks_mut::<8>().0, squares.as_chunks_mut::<8>().0);
+        for (codes, (sums, squares)) in codes.as_chunks::<128>().0.iter().zip(sums.iter_mut().zip(squares)) {
+            // Each holds two runs, one in each half.
+            let pairs = codes.as_chunks::<32>().0;
+            let v: [__m256i; 4] = std::array::from_fn(|i| load(&pairs[i]));
+            eight_sums(v, sums);
+            eight_squares(v, squares);
+        }
+    }
+
+    #[inline(always)]
     fn add(self, a: __m256, b: __m256) -> __m256 {
         x86!(_mm256_add_ps(a, b))
     }
@@ -268,4 +280,47 @@ impl Simd for Avx2 {
             self.store(column, to[c * to_stride..].first_chunk_mut().expect("eight columns of eight"));
         }
     }
+}
+
+/// Sums of eight runs of codes: those of eight bytes are of one instruction, the four vectors' are put side by side.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn eight_sums(v: [__m256i; 4], to: &mut [i32; 8]) {
+    let (bias, zero) = (x86!(_mm256_set1_epi8(-128)), x86!(_mm256_setzero_si256()));
+    let [a, b, c, d] = v.map(|v| x86!(_mm256_sad_epu8(_mm256_xor_si256(v, bias), zero)));
+    let ab = x86!(_mm256_or_si256(a, _mm256_slli_epi64::<16>(b)));
+    let cd = x86!(_mm256_or_si256(c, _mm256_slli_epi64::<16>(d)));
+    let all = x86!(_mm256_or_si256(ab, _mm256_slli_epi64::<32>(cd)));
+    let both = x86!(_mm256_add_epi16(all, _mm256_shuffle_epi32::<0b01_00_11_10>(all)));
+    let biased = x86!(_mm_set1_epi32(16 * 128));
+    let even = x86!(_mm_cvtepu16_epi32(_mm256_castsi256_si128(both)));
+    let odd = x86!(_mm_cvtepu16_epi32(_mm256_extracti128_si256::<1>(both)));
+    in_turn(x86!(_mm_sub_epi32(even, biased)), x86!(_mm_sub_epi32(odd, biased)), to);
+}
+
+/// Sums of the squares of eight runs of codes.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn eight_squares(v: [__m256i; 4], to: &mut [i32; 8]) {
+    let ones = x86!(_mm256_set1_epi16(1));
+    let [a, b, c, d] = v.map(|v| {
+        let size = x86!(_mm256_abs_epi8(v));
+        x86!(_mm256_madd_epi16(_mm256_maddubs_epi16(size, size), ones))
+    });
+    let (ab, cd) = (x86!(_mm256_hadd_epi32(a, b)), x86!(_mm256_hadd_epi32(c, d)));
+    let all = x86!(_mm256_hadd_epi32(ab, cd));
+    in_turn(x86!(_mm256_castsi256_si128(all)), x86!(_mm256_extracti128_si256::<1>(all)), to);
+}
+
+/// Numbers of the one and the other by turns.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn in_turn(even: __m128i, odd: __m128i, to: &mut [i32; 8]) {
+    let low = x86!(_mm_unpacklo_epi32(even, odd));
+    let high = x86!(_mm_unpackhi_epi32(even, odd));
+    let (first, second) = to.split_at_mut(4);
+    // SAFETY: writes four i32; needs no alignment.
+    unsafe { _mm_storeu_si128(first.as_mut_ptr().cast(), low) }
+    // SAFETY: writes four i32; needs no alignment.
+    unsafe { _mm_storeu_si128(second.as_mut_ptr().cast(), high) }
 }

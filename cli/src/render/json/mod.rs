@@ -10,9 +10,11 @@ pub mod generate;
 pub mod hash;
 pub mod kernel_check;
 pub mod kernels;
+pub mod memory;
 mod parts;
 pub mod runs;
 pub mod show;
+pub mod stats;
 pub mod tokens;
 
 pub use emitter::Emitter;

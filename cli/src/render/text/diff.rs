@@ -298,7 +298,7 @@ fn worst(screen: &mut Screen<'_>, diff: &Diff, most: usize) -> fmt::Result {
     let mut table = Table::new(&heads);
     for (pair, measured) in apart {
         let d = &measured.distance;
-        let value = |of: fn(&scantling_core::diff::Worst) -> f32| {
+        let value = |of: fn(&scantling_core::distance::Worst) -> f32| {
             d.worst.as_ref().map_or_else(String::new, |w| of(w).to_string())
         };
         table.row([

@@ -13,12 +13,14 @@ pub mod hash;
 pub mod kernel_check;
 pub mod kernels;
 mod listing;
+pub mod memory;
 mod metadata;
 mod numbers;
 pub mod runs;
 pub mod show;
+pub mod stats;
 pub mod table;
-mod tensors;
+pub(super) mod tensors;
 pub mod tokens;
 mod verdict;
 
@@ -26,13 +28,14 @@ pub use errors::{error, warning};
 pub use runs::report;
 
 use super::listing::Listing;
-use super::{Outcome, fails, words};
+use super::{Outcome, fails, judged, words};
 use crate::terminal::{Screen, escape};
 use anstyle::{AnsiColor, Style};
 use scantling_core::check::Checked;
 use scantling_core::finding::Severity;
 use scantling_core::report::Report;
 use std::fmt::{self, Write};
+use std::path::Path;
 
 /// Columns of a block's heading.
 const RULE: usize = 76;
@@ -100,7 +103,7 @@ pub fn check(screen: &mut Screen<'_>, outcome: &Outcome, options: CheckOptions) 
     };
     let failed = fails(report.worst(), options.fail_on);
     if options.quiet {
-        let counts = findings::counts(report);
+        let counts = judged::counts(report);
         return if failed { mark_line(screen, Mark::Bad, &path, &counts) } else { Ok(()) };
     }
     let bad = failed || report.count(Severity::Error) > 0;
@@ -118,7 +121,7 @@ pub fn summary(report: &Report) -> String {
     parts.extend(model.special.as_ref().map(|s| escape(s).into_owned()));
     parts.push(words::plural(report.counts.tensors, "tensor"));
     parts.push(escape(&report.container.format).into_owned());
-    parts.extend(Some(findings::counts(report)).filter(|c| !c.is_empty()));
+    parts.extend(Some(judged::counts(report)).filter(|c| !c.is_empty()));
     parts.join(" · ")
 }
 
@@ -168,6 +171,11 @@ pub fn hanging(screen: &mut Screen<'_>, text: &str, used: usize, indent: usize) 
         writeln!(screen, "{line}")?;
     }
     Ok(())
+}
+
+/// That a file was written, and how long it is.
+pub fn wrote(screen: &mut Screen<'_>, file: &Path, bytes: u64) -> fmt::Result {
+    writeln!(screen, "wrote {} ({})\n", escape(&file.display().to_string()), words::bytes(bytes))
 }
 
 /// Text to the terminal's width, at most a comfortable one.

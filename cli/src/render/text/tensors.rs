@@ -114,7 +114,7 @@ fn parts(row: &Row) -> String {
 }
 
 /// How a tensor is used: `1024 ──▶ 2048`.
-fn usage(report: &Report, usage: Use, shape: &[usize]) -> String {
+pub(in crate::render) fn usage(report: &Report, usage: Use, shape: &[usize]) -> String {
     let all = || shape.iter().map(usize::to_string).collect::<Vec<_>>().join(" × ");
     match (usage, shape) {
         (Use::Embedding, [_, width]) => format!("id ──▶ {}   (row gather)", width_symbol(report, *width)),

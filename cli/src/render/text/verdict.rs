@@ -1,21 +1,20 @@
 //! The block that says whether the model is what it should be.
 
 use super::{GOOD, findings, hanging, severity_style};
-use crate::render::words;
+use crate::render::{judged, words};
 use crate::terminal::{Screen, escape};
 use anstyle::Style;
-use scantling_core::check::{ARCHITECTURE_UNKNOWN, CONFIG_ABSENT};
 use scantling_core::finding::{Finding, Severity};
 use scantling_core::report::Report;
 use std::fmt::{self, Write};
 
 pub(super) fn write(screen: &mut Screen<'_>, report: &Report, full: bool) -> fmt::Result {
     let errors = report.count(Severity::Error);
-    let unknown = report.counts.expected.is_none() && (errors == 0 || report.model.architecture.is_none());
-    let why = if unknown { why_not(report) } else { None };
+    let unknown = judged::is_unknown(report);
+    let why = if unknown { judged::why_not(report) } else { None };
     if errors > 0 {
         mark(screen, severity_style(Severity::Error), "✗")?;
-        writeln!(screen, "{}", findings::counts(report))?;
+        writeln!(screen, "{}", judged::counts(report))?;
     } else if let Some(n) = report.counts.expected {
         mark(screen, GOOD, "✓")?;
         let n = words::thousands(n as u64);
@@ -23,7 +22,7 @@ pub(super) fn write(screen: &mut Screen<'_>, report: &Report, full: bool) -> fmt
     }
     if unknown {
         mark(screen, severity_style(Severity::Warning), "?")?;
-        let reason = why.map_or_else(|| unchecked_reason(report), |f| f.message.clone());
+        let reason = judged::unknown_reason(report);
         hanging(screen, &format!("not checked against an architecture: {}", escape(&reason)), 4, 4)?;
         if let Some(advice) = why.and_then(|f| f.advice.as_ref()) {
             write!(screen, "    ")?;
@@ -40,17 +39,6 @@ fn mark(screen: &mut Screen<'_>, style: Style, mark: &str) -> fmt::Result {
     write!(screen, "  ")?;
     screen.paint(style, mark)?;
     write!(screen, " ")
-}
-
-/// The note that says why there was no architecture to check against, if there is one.
-fn why_not(report: &Report) -> Option<&Finding> {
-    let reasons = [CONFIG_ABSENT.id, ARCHITECTURE_UNKNOWN.id];
-    report.findings.iter().find(|f| f.severity == Severity::Note && reasons.contains(&f.code.id))
-}
-
-fn unchecked_reason(report: &Report) -> String {
-    let entry = report.unchecked.iter().find(|u| u.what == scantling_core::report::ARCHITECTURE);
-    entry.map_or_else(|| "see below".to_owned(), |u| u.why.clone())
 }
 
 fn counts(screen: &mut Screen<'_>, report: &Report) -> fmt::Result {
@@ -70,15 +58,7 @@ fn counts(screen: &mut Screen<'_>, report: &Report) -> fmt::Result {
 
 /// What was not looked at, on one line; without the architecture if that was `said` before.
 pub(super) fn unchecked(screen: &mut Screen<'_>, report: &Report, said: bool) -> fmt::Result {
-    let items: Vec<String> = report
-        .unchecked
-        .iter()
-        .filter(|u| !(said && u.what == scantling_core::report::ARCHITECTURE))
-        .map(|u| match u.why.as_str() {
-            "" => escape(&u.what).into_owned(),
-            why => format!("{} ({})", escape(&u.what), escape(why)),
-        })
-        .collect();
+    let items = judged::unchecked(report, said);
     if items.is_empty() {
         return Ok(());
     }

@@ -1,10 +1,25 @@
-//! How far two runs of numbers are apart: one pass over both.
+//! How far two runs of numbers are apart, in one pass over both: what [`Kernel::distance`] means.
+//!
+//! [`Kernel::distance`]: crate::kernel::Kernel::distance
 
 /// Numbers that are summed side by side, so that the order of every sum is fixed and can be kept by vectors.
 const LANES: usize = 8;
 
-/// Numbers that are looked at as one: fewer, and a largest error that lies in them is looked for too often.
-const RUN: usize = 512;
+/// Numbers that are looked at as one, where nothing else is asked for.
+pub const RUN: usize = 512;
+
+/// What was found of so many numbers that follow each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Run {
+    /// Σ(b - a)².
+    pub squares: f64,
+    /// Σa².
+    pub a: f64,
+    /// Σb².
+    pub b: f64,
+    /// The largest |b - a|.
+    pub largest: f64,
+}
 
 /// How far two runs of numbers `a` and `b` are apart. Pairs in which one is no number are counted and left out of the sums.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -29,8 +44,46 @@ pub struct Distance {
     pub a: f64,
     /// Σb².
     pub b: f64,
-    /// Σab.
-    pub products: f64,
+}
+
+/// What is summed side by side.
+#[derive(Default)]
+struct Sums {
+    sum: [f64; LANES],
+    squares: [f64; LANES],
+    a: [f64; LANES],
+    b: [f64; LANES],
+    largest: [f64; LANES],
+    differing: [u32; LANES],
+}
+
+impl Sums {
+    /// One pair to a lane. Loops over whole lanes, one for each sum, are what compilers make vectors of.
+    #[inline(always)]
+    fn add(&mut self, a: &[f32; LANES], b: &[f32; LANES]) {
+        let wide = |x: &[f32; LANES]| x.map(f64::from);
+        let (x, y) = (wide(a), wide(b));
+        let apart: [f64; LANES] = std::array::from_fn(|i| y[i] - x[i]);
+        for i in 0..LANES {
+            self.sum[i] += apart[i];
+        }
+        for i in 0..LANES {
+            self.squares[i] += apart[i] * apart[i];
+        }
+        for i in 0..LANES {
+            self.a[i] += x[i] * x[i];
+        }
+        for i in 0..LANES {
+            self.b[i] += y[i] * y[i];
+        }
+        for i in 0..LANES {
+            let size = apart[i].abs();
+            self.largest[i] = if size > self.largest[i] { size } else { self.largest[i] };
+        }
+        for i in 0..LANES {
+            self.differing[i] += u32::from(a[i] != b[i]);
+        }
+    }
 }
 
 /// Two values and where they stand.
@@ -52,13 +105,15 @@ impl Worst {
 }
 
 impl Distance {
-    /// Of two runs that are equally long, the first of which has this index.
-    pub fn of(first: u64, a: &[f32], b: &[f32]) -> Distance {
+    /// Of two runs that are equally long, the first of which has this index; `runs` is given the figures of each `run`
+    /// numbers. The order of every sum is the same wherever this is compiled.
+    #[inline(always)]
+    pub fn of(first: u64, a: &[f32], b: &[f32], run: usize, runs: &mut Vec<Run>) -> Distance {
         let mut distance = Distance { count: a.len().min(b.len()) as u64, ..Distance::default() };
         let mut at = first;
-        for (a, b) in a.chunks(RUN).zip(b.chunks(RUN)) {
-            distance.run(at, a, b);
-            at = at.saturating_add(RUN as u64);
+        for (a, b) in a.chunks(run.max(1)).zip(b.chunks(run.max(1))) {
+            runs.push(distance.run(at, a, b));
+            at = at.saturating_add(run as u64);
         }
         distance
     }
@@ -83,7 +138,6 @@ impl Distance {
         self.squares += other.squares;
         self.a += other.a;
         self.b += other.b;
-        self.products += other.products;
     }
 
     fn consider(&mut self, worst: Worst) {
@@ -92,51 +146,50 @@ impl Distance {
         }
     }
 
-    fn run(&mut self, first: u64, a: &[f32], b: &[f32]) {
-        if a == b {
-            // Most pairs of most comparisons: nothing but their size is left to be summed.
-            let mut sums = [0.0f64; LANES];
-            lanes(a, b, |lane, a, _| sums[lane] += a * a);
-            let total: f64 = sums.iter().sum();
-            if total.is_finite() {
-                self.a += total;
-                self.b += total;
-                self.products += total;
-                return;
-            }
+    #[inline(always)]
+    fn run(&mut self, first: u64, a: &[f32], b: &[f32]) -> Run {
+        let mut sums = Sums::default();
+        let (whole_a, rest_a) = a.as_chunks::<LANES>();
+        let (whole_b, rest_b) = b.as_chunks::<LANES>();
+        for (a, b) in whole_a.iter().zip(whole_b) {
+            sums.add(a, b);
         }
-        let mut sums = [[0.0f64; 5]; LANES];
-        let (mut differing, mut largest) = ([0u64; LANES], [0.0f64; LANES]);
-        lanes(a, b, |lane, a, b| {
-            let apart = b - a;
-            let [sum, squares, aa, bb, ab] = &mut sums[lane];
-            *sum += apart;
-            *squares += apart * apart;
-            *aa += a * a;
-            *bb += b * b;
-            *ab += a * b;
-            differing[lane] += u64::from(apart != 0.0);
-            largest[lane] = largest[lane].max(apart.abs());
-        });
-        let total = |which: usize| sums.iter().map(|lane| lane[which]).sum::<f64>();
-        if !(total(1).is_finite() && total(2).is_finite() && total(3).is_finite()) {
+        // Pairs of zeros at the end add nothing to any of them.
+        let mut last = [[0.0f32; LANES]; 2];
+        for (last, rest) in last.iter_mut().zip([rest_a, rest_b]) {
+            last.iter_mut().zip(rest).for_each(|(last, x)| *last = *x);
+        }
+        sums.add(&last[0], &last[1]);
+        let total = |lanes: &[f64; LANES]| lanes.iter().sum::<f64>();
+        let run = Run {
+            squares: total(&sums.squares),
+            a: total(&sums.a),
+            b: total(&sums.b),
+            largest: sums.largest.iter().fold(0.0, |most: f64, x| if *x > most { *x } else { most }),
+        };
+        if !(run.squares.is_finite() && run.a.is_finite() && run.b.is_finite()) {
             return self.carefully(first, a, b);
         }
-        self.sum += total(0);
-        self.squares += total(1);
-        self.a += total(2);
-        self.b += total(3);
-        self.products += total(4);
-        let differing: u64 = differing.iter().sum();
+        let differing = sums.differing.iter().map(|n| u64::from(*n)).sum::<u64>();
+        self.sum += total(&sums.sum);
+        self.squares += run.squares;
+        self.a += run.a;
+        self.b += run.b;
         if differing == 0 {
-            return;
+            return run;
         }
+        self.places(first, a, b, differing, run.largest);
+        run
+    }
+
+    /// Where it is that some differ, looked for one by one.
+    #[inline(never)]
+    fn places(&mut self, first: u64, a: &[f32], b: &[f32], differing: u64, largest: f64) {
         self.differing = self.differing.saturating_add(differing);
         let differ = |(a, b): (&f32, &f32)| a != b;
         let from = a.iter().zip(b).position(differ).unwrap_or(0) as u64;
         let to = a.iter().zip(b).rposition(differ).unwrap_or(0) as u64;
         self.extend(first.saturating_add(from), first.saturating_add(to));
-        let largest = largest.iter().fold(0.0f64, |m, x| m.max(*x));
         if largest > self.worst.map_or(0.0, |w| w.error()) {
             let pairs = a.iter().zip(b).enumerate();
             let found =
@@ -146,7 +199,9 @@ impl Distance {
     }
 
     /// The same where some are no numbers.
-    fn carefully(&mut self, first: u64, a: &[f32], b: &[f32]) {
+    #[inline(never)]
+    fn carefully(&mut self, first: u64, a: &[f32], b: &[f32]) -> Run {
+        let mut run = Run::default();
         for (i, (&a, &b)) in a.iter().zip(b).enumerate() {
             let index = first.saturating_add(i as u64);
             let same = a == b || a.is_nan() && b.is_nan();
@@ -163,18 +218,28 @@ impl Distance {
             }
             if finite == [true, true] {
                 let (wide_a, wide_b) = (f64::from(a), f64::from(b));
-                self.sum += wide_b - wide_a;
-                self.squares += (wide_b - wide_a) * (wide_b - wide_a);
-                self.a += wide_a * wide_a;
-                self.b += wide_b * wide_b;
-                self.products += wide_a * wide_b;
+                let apart = wide_b - wide_a;
+                self.sum += apart;
+                run.squares += apart * apart;
+                run.a += wide_a * wide_a;
+                run.b += wide_b * wide_b;
+                run.largest = run.largest.max(apart.abs());
                 self.consider(Worst { index, a, b });
             }
         }
+        self.squares += run.squares;
+        self.a += run.a;
+        self.b += run.b;
+        run
     }
 
     fn extend(&mut self, from: u64, to: u64) {
         self.span = Some((self.span.map_or(from, |(first, _)| first), to));
+    }
+
+    /// Σab, which follows from the other sums.
+    pub fn products(&self) -> f64 {
+        (self.a + self.b - self.squares) / 2.0
     }
 
     /// The root of the mean square of the errors.
@@ -191,7 +256,7 @@ impl Distance {
     pub fn cosine(&self) -> f64 {
         match (self.a == 0.0, self.b == 0.0) {
             (true, true) => 1.0,
-            (false, false) => self.products / (self.a.sqrt() * self.b.sqrt()),
+            (false, false) => self.products() / (self.a.sqrt() * self.b.sqrt()),
             _ => 0.0,
         }
     }
@@ -203,8 +268,8 @@ impl Distance {
 
     /// The number that `a` is best multiplied by to be `b`, and what is left of the error then, as a share of `b`.
     pub fn as_factor(&self) -> (f64, f64) {
-        let factor = self.products / self.a;
-        let left = (self.b - factor * self.products).max(0.0);
+        let factor = self.products() / self.a;
+        let left = (self.b - factor * self.products()).max(0.0);
         (factor, (left / self.b).sqrt())
     }
 
@@ -222,32 +287,21 @@ impl Distance {
     }
 }
 
-/// Calls with each pair and its lane, in f64.
-#[inline(always)]
-fn lanes(a: &[f32], b: &[f32], mut each: impl FnMut(usize, f64, f64)) {
-    let (whole_a, rest_a) = a.as_chunks::<LANES>();
-    let (whole_b, rest_b) = b.as_chunks::<LANES>();
-    for (a, b) in whole_a.iter().zip(whole_b) {
-        for lane in 0..LANES {
-            each(lane, f64::from(a[lane]), f64::from(b[lane]));
-        }
-    }
-    for (lane, (a, b)) in rest_a.iter().zip(rest_b).enumerate() {
-        each(lane, f64::from(*a), f64::from(*b));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn of(first: u64, a: &[f32], b: &[f32]) -> Distance {
+        Distance::of(first, a, b, RUN, &mut Vec::new())
+    }
 
     #[test]
     fn figures_are_those_worked_out_by_hand() {
         let a = [3.0, 4.0, 0.0, 1.0];
         let b = [3.0, 4.0, 2.0, -1.0];
-        let d = Distance::of(10, &a, &b);
+        let d = of(10, &a, &b);
         assert_eq!((d.count, d.differing, d.span), (4, 2, Some((12, 13))));
-        assert_eq!((d.sum, d.squares, d.a, d.b, d.products), (0.0, 8.0, 26.0, 30.0, 24.0));
+        assert_eq!((d.sum, d.squares, d.a, d.b, d.products()), (0.0, 8.0, 26.0, 30.0, 24.0));
         assert_eq!(d.worst, Some(Worst { index: 12, a: 0.0, b: 2.0 }));
         assert_eq!(d.rms(), 2f64.sqrt());
         assert_eq!(d.relative(), (8.0f64 / 26.0).sqrt());
@@ -255,14 +309,21 @@ mod tests {
     }
 
     #[test]
+    fn runs_have_figures_of_their_own() {
+        let mut runs = Vec::new();
+        Distance::of(0, &[1.0, 2.0, 3.0], &[1.0, 4.0, f32::NAN], 2, &mut runs);
+        assert_eq!(runs, [Run { squares: 4.0, a: 5.0, b: 17.0, largest: 2.0 }, Run::default()]);
+    }
+
+    #[test]
     fn what_is_no_number_is_counted_and_left_out() {
         let (nan, inf) = (f32::NAN, f32::INFINITY);
-        let d = Distance::of(0, &[nan, 1.0, inf, 2.0], &[nan, nan, inf, 3.0]);
+        let d = of(0, &[nan, 1.0, inf, 2.0], &[nan, nan, inf, 3.0]);
         assert_eq!((d.not_finite, d.first_not_finite, d.differing), ([2, 3], Some(1), 2));
         assert_eq!((d.a, d.squares, d.worst.map(|w| w.index)), (4.0, 1.0, Some(3)));
-        let same = Distance::of(0, &[nan, inf], &[nan, inf]);
+        let same = of(0, &[nan, inf], &[nan, inf]);
         assert!(same.differing == 0 && !same.not_finite_apart());
-        assert!(Distance::of(0, &[inf], &[-inf]).not_finite_apart());
+        assert!(of(0, &[inf], &[-inf]).not_finite_apart());
     }
 
     #[test]
@@ -271,18 +332,18 @@ mod tests {
         let mut b = a.clone();
         b[700] = 1e3;
         b[4999] += 1.0;
-        let whole = Distance::of(0, &a, &b);
+        let whole = of(0, &a, &b);
         assert_eq!(
             (whole.differing, whole.span, whole.worst.map(|w| w.index)),
             (2, Some((700, 4999)), Some(700))
         );
-        let mut joined = Distance::of(0, &a[..1024], &b[..1024]);
-        joined.join(&Distance::of(1024, &a[1024..], &b[1024..]));
+        let mut joined = of(0, &a[..1024], &b[..1024]);
+        joined.join(&of(1024, &a[1024..], &b[1024..]));
         assert_eq!((joined.span, joined.count, joined.squares), (whole.span, 5000, whole.squares));
         let scaled: Vec<f32> = a.iter().map(|x| x * 1.5).collect();
-        let (factor, left) = Distance::of(0, &a, &scaled).as_factor();
+        let (factor, left) = of(0, &a, &scaled).as_factor();
         assert!((factor - 1.5).abs() < 1e-12 && left < 1e-6, "{factor} {left}");
         let moved: Vec<f32> = a.iter().map(|x| x - 1.0).collect();
-        assert_eq!(Distance::of(0, &a, &moved).as_offset(), (-1.0, 0.0));
+        assert_eq!(of(0, &a, &moved).as_offset(), (-1.0, 0.0));
     }
 }

@@ -1,0 +1,90 @@
+//! `stats`: the numbers of each tensor.
+
+use super::written;
+use crate::args::{SortKey, StatsArgs, StatsForm, StatsKey};
+use crate::progress::Bar;
+use crate::render::listing::Listing;
+use crate::render::{csv, json, natural, text};
+use crate::terminal::Screen;
+use scantling_core::error::Result;
+use scantling_core::finding::Severity;
+use scantling_core::kernel::Options;
+use scantling_core::registry::Registry;
+use scantling_core::report::Unchecked;
+use scantling_core::stats::{self, How, Stats, TensorStats};
+
+/// Tensors that are chosen by name, up to which they are shown in detail.
+const FEW: usize = 4;
+
+pub(super) fn run(registry: &Registry, args: &StatsArgs, screen: &mut Screen<'_>) -> Result<u8> {
+    // In the order of the files, which is how they are read fastest.
+    let listing = Listing::new(SortKey::File, &args.include, &args.exclude)?;
+    let source = registry.open(&args.model)?;
+    let kernel = registry.best_leaf(false, &Options::default())?;
+    let all = source.tensors().tensors();
+    let chosen = listing.of(all);
+    let few = !args.include.is_empty() && chosen.len() <= FEW;
+    let how = How { threads: args.threads, detail: args.histogram || few };
+    let mut found = stats::run(source.as_ref(), &chosen, how, kernel.as_ref(), &Bar::new(args.quiet));
+    let faults = source.findings().iter().filter(|f| f.severity == Severity::Error).count();
+    if faults > 0 {
+        let what = "what is wrong with the file itself".to_owned();
+        found.unchecked.push(Unchecked { what, why: "use check".to_owned() });
+    }
+    sort(&mut found, args.sort);
+    let model = stats_of(args, &source.format(), &found, all.len(), chosen.len());
+    match args.form() {
+        StatsForm::Json => json::stats::stats(screen, &model),
+        StatsForm::Csv => csv::stats(screen, &found)?,
+        StatsForm::Text => written(text::stats::stats(screen, &model, args.full))?,
+    }
+    Ok(u8::from(found.count(Severity::Error) > 0))
+}
+
+fn stats_of<'a>(
+    args: &StatsArgs,
+    format: &str,
+    found: &'a Stats,
+    all: usize,
+    chosen: usize,
+) -> text::stats::Model<'a> {
+    text::stats::Model {
+        path: args.model.display().to_string(),
+        format: format.to_owned(),
+        stats: found,
+        hidden: all.saturating_sub(chosen),
+    }
+}
+
+/// By a figure, the largest first; of tensors that have none, last.
+fn sort(stats: &mut Stats, key: StatsKey) {
+    let figure = |t: &TensorStats| -> Option<f64> {
+        let tally = &t.tally;
+        let finite = tally.finite() > 0;
+        match key {
+            StatsKey::Name | StatsKey::File | StatsKey::Dtype => None,
+            StatsKey::Size => Some(t.bytes as f64),
+            StatsKey::Min => finite.then_some(tally.min),
+            StatsKey::Max => finite.then_some(tally.max),
+            StatsKey::Mean => finite.then_some(tally.mean),
+            StatsKey::Std => tally.std(),
+            StatsKey::Rms => tally.rms(),
+            StatsKey::Absmax => tally.abs_max(),
+            StatsKey::Peak => tally.peak(),
+            StatsKey::Zeros => finite.then(|| tally.zeros as f64 / tally.count as f64),
+            StatsKey::Nonfinite => Some((tally.nan.saturating_add(tally.infinite)) as f64),
+        }
+    };
+    if key == StatsKey::File {
+        return;
+    }
+    stats.tensors.sort_by(|a, b| natural::compare(&a.name, &b.name));
+    match key {
+        StatsKey::Name | StatsKey::File => {}
+        StatsKey::Dtype => stats.tensors.sort_by(|a, b| a.dtype.cmp(&b.dtype)),
+        _ => stats.tensors.sort_by(|a, b| {
+            let of = |t| figure(t).unwrap_or(f64::NEG_INFINITY);
+            of(b).total_cmp(&of(a))
+        }),
+    }
+}

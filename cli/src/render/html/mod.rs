@@ -1,0 +1,76 @@
+//! A report as one page that stands by itself: nothing is loaded from anywhere, and nothing that a file says can become
+//! markup. What makes a page fills in a [`Page`]; this module alone turns it into characters.
+
+pub mod heat;
+mod inspect;
+mod list;
+mod markup;
+pub mod page;
+mod parts;
+mod policy;
+mod tensors;
+mod treemap;
+
+pub use inspect::{Options, inspect};
+
+use markup::Html;
+use page::Page;
+use parts::Part;
+
+/// How the page looks.
+const STYLE: &str = include_str!("style.css");
+/// What sorts and searches its list.
+const SCRIPT: &str = include_str!("script.js");
+
+/// The page as a document.
+pub fn document(page: &Page) -> String {
+    // A checkout with other line ends gives the same bytes.
+    let (style, script) = (STYLE.replace('\r', ""), SCRIPT.replace('\r', ""));
+    let mut html = Html::new();
+    html.raw("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
+    // Before anything that it is to hold.
+    let policy = policy::of(&style, &script);
+    html.open("meta", &[("http-equiv", "Content-Security-Policy"), ("content", &policy)]);
+    html.raw("\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
+    html.raw("<meta name=\"color-scheme\" content=\"light dark\">\n");
+    html.raw("<meta name=\"referrer\" content=\"no-referrer\">\n");
+    html.element("title", &[], &format!("{} · {}", page.title, page.command));
+    html.raw("\n");
+    html.code("style", &style);
+    html.raw("\n</head>\n<body>\n");
+    body(&mut html, page);
+    html.data("data", &list::data(page));
+    html.code("script", &script);
+    html.raw("\n</body>\n</html>\n");
+    html.finish()
+}
+
+fn body(html: &mut Html, page: &Page) {
+    html.raw("<a class=\"jump\" href=\"#tensors\">Skip to the list of tensors</a>\n");
+    parts::header(html, page);
+    html.raw("<main>\n");
+    let all: [Part; 8] = [
+        ("verdict", "Verdict", true, parts::verdict),
+        ("facts", "Dimensions and files", !page.tables.is_empty(), parts::tables),
+        ("bytes", "Where the bytes go", !page.kinds.is_empty(), parts::bytes),
+        ("layers", "Layer by layer", !page.maps.is_empty(), parts::maps),
+        ("kinds", "Kinds of tensors", !page.kinds.is_empty(), parts::kinds),
+        ("tensors", "Tensors", true, parts::list),
+        ("details", "Everything it says of itself", !page.details.is_empty(), parts::details),
+        ("about", "About this page", true, parts::about),
+    ];
+    parts::contents(html, &all);
+    for (id, title, wanted, write) in all {
+        if wanted {
+            let heading = format!("{id}-title");
+            html.open("section", &[("id", id), ("aria-labelledby", &heading)]);
+            html.element("h2", &[("id", &heading)], title);
+            write(html, page);
+            html.raw("</section>\n");
+        }
+    }
+    html.raw("</main>\n");
+}
+
+#[cfg(test)]
+mod tests;
