@@ -1,5 +1,7 @@
 //! Names of tensors taken apart, whatever family they are of.
 
+use std::borrow::Cow;
+
 /// A tensor's name taken apart at its layer's number.
 pub struct Parted<'a> {
     /// What comes before the number.
@@ -38,6 +40,15 @@ pub(crate) fn without_expert(local: &str) -> String {
         *number = "*";
     }
     parts.join(".")
+}
+
+/// A name that a message can hold without a second line: those of files may be anything.
+pub fn one_line(name: &str) -> Cow<'_, str> {
+    if name.contains(['\n', '\r']) {
+        Cow::Owned(name.replace('\n', "\\n").replace('\r', "\\r"))
+    } else {
+        Cow::Borrowed(name)
+    }
 }
 
 /// Longer words are not compared letter by letter.

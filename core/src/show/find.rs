@@ -4,7 +4,7 @@ use super::Selection;
 use crate::convert::Step;
 use crate::error::{Error, Result};
 use crate::index::TensorInfo;
-use crate::names::nearest;
+use crate::names::{nearest, one_line};
 use crate::source::{Dialect, WeightSource};
 use crate::table::{Absence, Conversion, Expected, TensorTable};
 
@@ -47,7 +47,7 @@ pub fn find<'s>(source: &'s dyn WeightSource, table: Option<&TensorTable>, asked
 impl<'s> Named<'s> {
     fn with(self, ranges: Option<&str>, asked: &str) -> Result<Found<'s>> {
         let shape = &self.tensor.shape;
-        let usage = |why: String| Error::Usage(format!("{asked}: {why}"));
+        let usage = |why: String| Error::Usage(format!("{}: {why}", one_line(asked)));
         let whole = match self.index {
             None => ranges.map(str::to_owned),
             Some(index) => {
@@ -187,7 +187,7 @@ impl<'s> Asked<'s, '_> {
             Dialect::Hf => "a name of the Hugging Face world",
             Dialect::Gguf => "a name of the GGUF world",
         };
-        Error::Usage(format!("{} is {world}, and {what}", self.name))
+        Error::Usage(one_line(&format!("{} is {world}, and {what}", self.name)).into_owned())
     }
 }
 
@@ -206,5 +206,5 @@ fn unknown(source: &dyn WeightSource, table: Option<&TensorTable>, name: &str) -
     };
     let tensors =
         if tensors.len() == 1 { "1 tensor".to_owned() } else { format!("{} tensors", tensors.len()) };
-    Error::Usage(format!("none of {tensors} is named \"{name}\"; {hint}"))
+    Error::Usage(one_line(&format!("none of {tensors} is named \"{name}\"; {hint}")).into_owned())
 }

@@ -9,6 +9,7 @@ pub use select::{Pick, Selection};
 use crate::dtype::{Class, DType};
 use crate::error::{Error, Result};
 use crate::index::TensorInfo;
+use crate::names::one_line;
 use crate::packed::Packed;
 use crate::quant;
 use crate::quant::fields::{Held, Layout};
@@ -273,7 +274,7 @@ impl<'s> View<'s> {
     fn fault(&self, what: &str) -> Error {
         Error::Foreign {
             file: self.file_of(self.tensor).to_owned(),
-            what: format!("{}: {what}", self.tensor.name),
+            what: format!("{}: {what}", one_line(&self.tensor.name)),
             advice: "--hex shows its bytes, scantling check what is wrong with it".to_owned(),
         }
     }
@@ -357,7 +358,7 @@ impl<'s> View<'s> {
     /// A block, by its number in the tensor, or in one row of it (all axes but the innermost counted as one).
     pub fn block(&self, row: Option<usize>, number: usize) -> Result<Block<'_>> {
         let data = self.stored()?;
-        let usage = |what: String| Error::Usage(format!("{}: {what}", self.tensor.name));
+        let usage = |what: String| Error::Usage(format!("{}: {what}", one_line(&self.tensor.name)));
         if !self.selection.is_all(&self.tensor.shape) {
             return Err(usage(
                 "--block counts the blocks of the whole tensor: leave the ranges away".to_owned(),

@@ -113,8 +113,9 @@ fn bytes(screen: &mut Screen<'_>, view: &View<'_>, full: bool) -> Result<(usize,
     let cut = !full && total > BYTES;
     let (mut at, mut count, mut marked) = (0usize, 0usize, false);
     view.each_run(false, &mut |run| {
-        for line in run.step_by(LINE).map(|from| from..from.saturating_add(LINE)) {
-            let Some(some) = data.get(line.start..).map(|rest| &rest[..rest.len().min(LINE)]) else { break };
+        let end = run.end;
+        for line in run.step_by(LINE).map(|from| from..end.min(from.saturating_add(LINE))) {
+            let some = data.get(line.clone()).unwrap_or_default();
             let hidden = cut && at >= EDGE && at < total.saturating_sub(EDGE);
             at = at.saturating_add(some.len());
             if hidden {
