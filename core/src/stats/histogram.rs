@@ -56,13 +56,15 @@ impl Histogram {
                 self.above += 1;
                 continue;
             }
-            // Where all numbers are alike the width is 0, and 0 times infinity no number, which becomes 0.
-            let mut bin = (((x - self.low) * scale) as usize).min(bins.saturating_sub(1));
+            // Where all numbers are alike, bins have no width, and they are in the first.
+            let alike = self.low == self.high;
+            let mut bin =
+                if alike { 0 } else { ((x - self.low) * scale) as usize }.min(bins.saturating_sub(1));
             // The product is rounded: what matters is the edges.
             while bin > 0 && edges.get(bin).is_some_and(|edge| x < *edge) {
                 bin -= 1;
             }
-            while bin + 1 < bins && edges.get(bin + 1).is_some_and(|edge| x >= *edge) {
+            while !alike && bin + 1 < bins && edges.get(bin + 1).is_some_and(|edge| x >= *edge) {
                 bin += 1;
             }
             if let Some(count) = self.counts.get_mut(bin) {

@@ -284,7 +284,7 @@ mod tests {
             (10 * PIECE + 6, None, 2),
             (300 * 7000, Some(7000), 2),
             (5 * 3 * PIECE, Some(3 * PIECE), 144),
-            (4 * (PIECE + 18), Some(PIECE + 18), 18),
+            (4 * 58_256 * 18, Some(58_256 * 18), 18),
             (100, Some(100), 1),
             (8, Some(2), 2),
         ];

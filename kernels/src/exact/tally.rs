@@ -119,8 +119,12 @@ impl<S: Simd> Visit for Run<'_, S> {
         let places = sums.chunks_exact_mut(each).zip(squares.chunks_exact_mut(each));
         let bytes = raw.chunks_exact(each * size_of::<B::Bytes>());
         for ((some, raw), (sums, squares)) in blocks.chunks_exact(each).zip(bytes).zip(places) {
-            if B::MINIMA && !raw.chunks_exact(size_of::<B::Bytes>()).all(|block| minima_fit(dtype, block)) {
-                return false;
+            if B::MINIMA {
+                for block in raw.chunks_exact(size_of::<B::Bytes>()) {
+                    if !minima_fit(dtype, block) {
+                        return false;
+                    }
+                }
             }
             gather::<S, B>(s, some, &mut all);
             if !in_range::<B>(&all) {
@@ -184,13 +188,13 @@ fn minima_fit(dtype: DType, block: &[u8]) -> bool {
     };
     let Some(&[a, b, c, d]) = block[at..].first_chunk() else { return false };
     let (scale, minimum) = (u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d]));
-    let exponent = |half: u16| i32::from(half >> 10 & 31);
+    let (of_scale, of_minimum) = (i32::from(scale >> 10 & 31), i32::from(minimum >> 10 & 31));
     // What is 0 has no size; a negative one of either makes larger differences, but where they are added anyway.
     let signed = (scale | minimum) >> 15 == 1 && !matches!(dtype, DType::Q4_1 | DType::Q5_1);
-    let apart = exponent(minimum).max(1) - exponent(scale).max(1);
+    let apart = of_minimum.max(1) - of_scale.max(1);
     let alone = scale << 1 == 0 || minimum << 1 == 0;
-    let finite = exponent(scale) < 31 && exponent(minimum) < 31;
-    finite && !signed && (alone || (low..=high).contains(&apart))
+    let finite = of_scale < 31 && of_minimum < 31;
+    finite && !signed && (alone || low <= apart && apart <= high)
 }
 
 /// What the sum of squares of a block must be below to be exact: 2⁵³ squares of the step of its f16 scale.
@@ -291,15 +295,34 @@ fn zeros<B: Block>(all: &Parts) -> u64 {
             *count += u8::from(*code == 0);
         }
     }
-    counts.iter().map(|n| u64::from(*n)).sum()
+    let mut sum = 0;
+    for count in counts {
+        sum += u64::from(count);
+    }
+    sum
 }
 
+/// The same, a share at a time: of its codes one at most makes zero, or all do.
 #[inline(never)]
 fn counted<B: Block>(all: &Parts) -> u64 {
     let mut zeros = 0;
     for (j, codes) in all.codes.chunks_exact(B::SHARE).enumerate() {
         let (scale, minimum) = (all.scales[j], if B::MINIMA { all.minima[j] } else { 0.0 });
-        zeros += codes.iter().filter(|code| scale * f32::from(**code) - minimum == 0.0).count() as u64;
+        if scale == 0.0 {
+            zeros += if minimum == 0.0 { codes.len() as u64 } else { 0 };
+            continue;
+        }
+        let wanted = (minimum / scale).round_ties_even();
+        if wanted * scale == minimum && wanted.abs() < 128.0 {
+            let wanted = wanted as i8;
+            for codes in codes.as_chunks::<16>().0 {
+                let mut count = 0u8;
+                for code in codes {
+                    count += u8::from(*code == wanted);
+                }
+                zeros += u64::from(count);
+            }
+        }
     }
     zeros
 }

@@ -176,9 +176,9 @@ impl Simd for Avx2 {
         for (codes, (sums, squares)) in codes.as_chunks::<128>().0.iter().zip(sums.iter_mut().zip(squares)) {
             // Each holds two runs, one in each half.
             let pairs = codes.as_chunks::<32>().0;
-            let v: [__m256i; 4] = std::array::from_fn(|i| load(&pairs[i]));
-            eight_sums(v, sums);
-            eight_squares(v, squares);
+            let (a, b, c, d) = (load(&pairs[0]), load(&pairs[1]), load(&pairs[2]), load(&pairs[3]));
+            eight_sums([a, b, c, d], sums);
+            eight_squares([a, b, c, d], squares);
         }
     }
 
@@ -286,8 +286,7 @@ impl Simd for Avx2 {
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn eight_sums(v: [__m256i; 4], to: &mut [i32; 8]) {
-    let (bias, zero) = (x86!(_mm256_set1_epi8(-128)), x86!(_mm256_setzero_si256()));
-    let [a, b, c, d] = v.map(|v| x86!(_mm256_sad_epu8(_mm256_xor_si256(v, bias), zero)));
+    let [a, b, c, d] = [byte_sums(v[0]), byte_sums(v[1]), byte_sums(v[2]), byte_sums(v[3])];
     let ab = x86!(_mm256_or_si256(a, _mm256_slli_epi64::<16>(b)));
     let cd = x86!(_mm256_or_si256(c, _mm256_slli_epi64::<16>(d)));
     let all = x86!(_mm256_or_si256(ab, _mm256_slli_epi64::<32>(cd)));
@@ -298,15 +297,28 @@ fn eight_sums(v: [__m256i; 4], to: &mut [i32; 8]) {
     in_turn(x86!(_mm_sub_epi32(even, biased)), x86!(_mm_sub_epi32(odd, biased)), to);
 }
 
+/// Sums of eight codes each, 128 added to each code.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn byte_sums(v: __m256i) -> __m256i {
+    let biased = x86!(_mm256_xor_si256(v, _mm256_set1_epi8(-128)));
+    x86!(_mm256_sad_epu8(biased, _mm256_setzero_si256()))
+}
+
+/// Sums of the squares of four codes each.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn four_squares(v: __m256i) -> __m256i {
+    let size = x86!(_mm256_abs_epi8(v));
+    let pairs = x86!(_mm256_maddubs_epi16(size, size));
+    x86!(_mm256_madd_epi16(pairs, _mm256_set1_epi16(1)))
+}
+
 /// Sums of the squares of eight runs of codes.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn eight_squares(v: [__m256i; 4], to: &mut [i32; 8]) {
-    let ones = x86!(_mm256_set1_epi16(1));
-    let [a, b, c, d] = v.map(|v| {
-        let size = x86!(_mm256_abs_epi8(v));
-        x86!(_mm256_madd_epi16(_mm256_maddubs_epi16(size, size), ones))
-    });
+    let [a, b, c, d] = [four_squares(v[0]), four_squares(v[1]), four_squares(v[2]), four_squares(v[3])];
     let (ab, cd) = (x86!(_mm256_hadd_epi32(a, b)), x86!(_mm256_hadd_epi32(c, d)));
     let all = x86!(_mm256_hadd_epi32(ab, cd));
     in_turn(x86!(_mm256_castsi256_si128(all)), x86!(_mm256_extracti128_si256::<1>(all)), to);
