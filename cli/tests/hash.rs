@@ -115,6 +115,9 @@ fn semantic_digests_are_of_f32_in_the_form_of_gguf() {
     let (folder, file) = (testdata("qwen3-tiny"), testdata("qwen3-tiny.gguf"));
     let found = document(&file, &["--semantic"]);
     assert_eq!(found["tensors"], document(&folder, &["--semantic"])["tensors"]);
+    for threads in ["1", "2", "3"] {
+        assert_eq!(document(&file, &["--semantic", "--threads", threads])["tensors"], found["tensors"]);
+    }
     // What is stored, widened here by hand: BF16 is the upper half of an f32.
     let source = models::registry().open(&file).unwrap();
     let mut tried = 0;
