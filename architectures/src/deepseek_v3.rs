@@ -134,8 +134,8 @@ fn build(config: &Config, tensors: &TensorIndex) -> Result<Box<dyn Architecture>
         &decoder::ATTENTION_BIAS,
         "its tensors of latent attention with biases are not known",
     );
-    // Layers that nothing computes with: silence says nothing worth showing.
-    let spare = if config.has(&NEXT_TOKENS) { config.whole_or(&NEXT_TOKENS, 0) } else { 0 };
+    // Nothing computes with these layers, so that their number is no fact of the model.
+    let spare = config.peek(&NEXT_TOKENS).unwrap_or(0);
     let tied = config.flag_or(&decoder::TIE, false);
     config.settle()?;
 

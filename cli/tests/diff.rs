@@ -444,7 +444,12 @@ fn packed_weights_are_what_they_decode_to() {
     for folder in folders {
         let (packed, decoded) = (folder.join("model.safetensors"), folder.join("decoded.safetensors"));
         let names: Vec<String> = Planted::of_file(&decoded).tensors.into_keys().collect();
-        let config = folder.join("config.json");
+        let kept = tempfile::tempdir().unwrap();
+        let config = kept.path().join("config.json");
+        let mut plain: Value =
+            serde_json::from_slice(&fs::read(folder.join("config.json")).unwrap()).unwrap();
+        plain.as_object_mut().unwrap().remove("quantization_config");
+        fs::write(&config, plain.to_string()).unwrap();
         let mut more = vec!["--config-b", config.to_str().unwrap()];
         more.extend(names.iter().flat_map(|name| ["--include", name.as_str()]));
         let (exit, codes, document) = found(&packed, &decoded, &more);
@@ -452,10 +457,9 @@ fn packed_weights_are_what_they_decode_to() {
         let classes = &document["verdict"]["classes"];
         assert_eq!(classes["transformed"], names.len(), "{}: {classes}", folder.display());
         // And with a number of it changed, that is told.
-        let kept = tempfile::tempdir().unwrap();
         let mut changed = Planted::of_file(&decoded);
         changed.tensor(&names[0]).each(|i, v| if i == 5 { v + 9.0 } else { v });
-        let path = changed.write(kept.path()).join("model.safetensors");
+        let path = changed.write(&kept.path().join("changed")).join("model.safetensors");
         let (exit, codes, document) = found(&packed, &path, &more);
         assert_eq!(
             (exit, codes),
@@ -467,4 +471,110 @@ fn packed_weights_are_what_they_decode_to() {
         seen += 1;
     }
     assert_eq!(seen, 12);
+}
+
+/// A config that is silent, says that there is none, or says what is refused, is another config.
+#[test]
+fn hyperparameters_that_one_side_does_not_give_are_told() {
+    let changed = |model: &str, change: &dyn Fn(&mut Value)| {
+        let original = testdata(model);
+        let folder = tempfile::tempdir().unwrap();
+        let mut config: Value =
+            serde_json::from_slice(&fs::read(original.join("config.json")).unwrap()).unwrap();
+        change(&mut config);
+        let file = folder.path().join("config.json");
+        fs::write(&file, config.to_string()).unwrap();
+        let (exit, codes, _) = found(&original, &original, &["--config-b", file.to_str().unwrap()]);
+        (exit, codes)
+    };
+    let one = |code: &str| (1, vec![code.to_owned()]);
+    assert_eq!(changed("qwen3-tiny", &|_| {}), (0, Vec::new()));
+    let told = changed("goldens/mistral_swa", &|c| c["sliding_window"] = Value::Null);
+    assert_eq!(told, one("diff-fact-changed"));
+    assert_eq!(changed("qwen3-tiny", &|c| c["hidden_act"] = "gelu".into()), one("diff-config-fault"));
+    assert_eq!(changed("qwen3-tiny", &|c| c["partial_rotary_factor"] = 0.5.into()), one("diff-config-fault"));
+    let told = changed("qwen3-tiny", &|c| {
+        c["model_type"] = "llama".into();
+        c["architectures"] = serde_json::json!(["LlamaForCausalLM"]);
+    });
+    assert!(told.0 == 1 && told.1.contains(&"diff-family".to_owned()), "{told:?}");
+    let told = changed("qwen3-tiny", &|c| c["model_type"] = "unheard_of".into());
+    assert!(told.0 == 1 && told.1.contains(&"diff-facts-unknown".to_owned()), "{told:?}");
+}
+
+/// What a GGUF file holds of rotary scaling as numbers is held against the config.
+#[test]
+fn rotary_frequencies_follow_from_the_config() {
+    let Some(shared) = folder_from("SCANTLING_SHARED") else { return };
+    let model = shared.join("golden/models/llama3_rope");
+    let mut changed = Planted::of(&shared.join("golden/gguf/llama3_rope.bf16.gguf"));
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(found(&model, &changed.write(folder.path()), &[]).0, 0);
+    changed.tensor("rope_freqs.weight").each(|i, v| if i == 7 { v * 1.5 } else { v });
+    let (exit, codes, document) = found(&model, &changed.write(folder.path()), &[]);
+    assert_eq!(exit, 1);
+    assert!(codes.contains(&"diff-fact-changed".to_owned()), "{codes:?}");
+    assert!(
+        document["findings"].to_string().contains("do not follow from the config, from 7 on"),
+        "{document:#}"
+    );
+}
+
+/// Holes of zeros, scales and numbers beyond f32 are no rounding.
+#[test]
+fn what_rounding_does_not_explain_is_not_let_pass() {
+    let Some(shared) = folder_from("SCANTLING_SHARED") else { return };
+    let model = shared.join("golden/models/qwen3_q256");
+    let folder = tempfile::tempdir().unwrap();
+    let mut tried = 0;
+    for stem in ["q2_k", "q4_0", "q8_0", "q4_k_m", "mix_iq", "mix_legacy"] {
+        let file = shared.join(format!("golden/gguf/qwen3_q256.{stem}.gguf"));
+        let original = Planted::of(&file);
+        for (name, tensor) in
+            original.tensors.iter().filter(|(_, t)| t.dtype.is_quantised() && t.shape.len() == 2)
+        {
+            // One block of zero bytes, and an eighth of all blocks.
+            let block = tensor.dtype.block_bytes();
+            for blocks in [1, tensor.bytes.len() / block / 8] {
+                let mut changed = original.clone();
+                changed.tensor(name).bytes[2 * block..(2 + blocks) * block].fill(0);
+                let path = changed.write(folder.path());
+                for against in [&model, &file] {
+                    let (exit, codes, _) = found(against, &path, &["--allow", "quantised"]);
+                    assert_eq!(exit, 1, "{stem}, {name} ({}), {blocks} blocks", tensor.dtype);
+                    assert!(!codes.is_empty(), "{stem}, {name}");
+                    tried += 1;
+                }
+            }
+        }
+    }
+    assert!(tried > 100, "{tried}");
+    // Every number of a tensor by the same factor: the scales of its blocks are multiplied.
+    let mut changed = Planted::of(&shared.join("golden/gguf/qwen3_q256.q4_0.gguf"));
+    let tensor = changed.tensor("blk.0.ffn_gate.weight");
+    for block in tensor.bytes.chunks_mut(18) {
+        let d = half::f16::from_le_bytes([block[0], block[1]]).to_f32() * 1.05;
+        block[..2].copy_from_slice(&half::f16::from_f32(d).to_le_bytes());
+    }
+    let (exit, codes, document) = found(&model, &changed.write(folder.path()), &["--allow", "quantised"]);
+    assert_eq!((exit, codes), (1, vec!["diff-scaled".to_owned()]), "{:#}", document["findings"]);
+}
+
+#[test]
+fn numbers_that_f32_does_not_hold_are_compared_as_they_stand() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, long: f64, whole: i64| {
+        let tensor = |dtype, bytes: &[u8]| planted::Stored { dtype, shape: vec![1], bytes: bytes.to_vec() };
+        let tensors =
+            [("f", tensor(DType::F64, &long.to_le_bytes())), ("i", tensor(DType::I64, &whole.to_le_bytes()))];
+        let tensors = tensors.into_iter().map(|(name, t)| (name.to_owned(), t)).collect();
+        let config = Some(b"{}".to_vec());
+        let made = Planted { format: "safetensors", metadata: Metadata::default(), config, tensors };
+        made.write(&folder.path().join(name)).join("model.safetensors")
+    };
+    let (a, b, c) = (file("a", 0.1, 1 << 40), file("b", 0.1 + 1e-12, 1 << 40), file("c", 0.1, (1 << 40) + 1));
+    let class = |other: &Path, name: &str| pair(&found(&a, other, &[]).2, name)["class"].clone();
+    assert_eq!((class(&a, "f"), class(&a, "i")), ("identical".into(), "identical".into()));
+    assert_eq!((class(&b, "f"), class(&c, "i")), ("different".into(), "different".into()));
+    assert_eq!((found(&a, &b, &[]).0, found(&a, &c, &[]).0), (1, 1));
 }

@@ -34,6 +34,8 @@ pub struct Distance {
     pub worst: Option<Worst>,
     /// Of each side the values that are NaN or infinite.
     pub not_finite: [u64; 2],
+    /// Pairs of which one is no number, which the sums leave out.
+    pub skipped: u64,
     /// The first value that is NaN or infinite on one side alone.
     pub first_not_finite: Option<u64>,
     /// Σ(b - a).
@@ -60,6 +62,7 @@ struct Sums {
 impl Sums {
     /// One pair to a lane. Loops over whole lanes, one for each sum, are what compilers make vectors of.
     #[inline(always)]
+    #[allow(clippy::needless_range_loop, reason = "a lane is a place in all of the arrays")]
     fn add(&mut self, a: &[f32; LANES], b: &[f32; LANES]) {
         let wide = |x: &[f32; LANES]| x.map(f64::from);
         let (x, y) = (wide(a), wide(b));
@@ -133,6 +136,7 @@ impl Distance {
         for (own, more) in self.not_finite.iter_mut().zip(other.not_finite) {
             *own = own.saturating_add(more);
         }
+        self.skipped = self.skipped.saturating_add(other.skipped);
         self.first_not_finite = self.first_not_finite.or(other.first_not_finite);
         self.sum += other.sum;
         self.squares += other.squares;
@@ -216,6 +220,7 @@ impl Distance {
             if finite[0] != finite[1] || !finite[0] && !same {
                 self.first_not_finite.get_or_insert(index);
             }
+            self.skipped = self.skipped.saturating_add(u64::from(finite != [true, true]));
             if finite == [true, true] {
                 let (wide_a, wide_b) = (f64::from(a), f64::from(b));
                 let apart = wide_b - wide_a;
@@ -242,19 +247,34 @@ impl Distance {
         (self.a + self.b - self.squares) / 2.0
     }
 
-    /// The root of the mean square of the errors.
+    /// Pairs that went into the sums.
+    fn summed(&self) -> u64 {
+        self.count.saturating_sub(self.skipped)
+    }
+
+    /// Whether there are pairs, and none of two numbers.
+    fn says_nothing(&self) -> bool {
+        self.count > 0 && self.summed() == 0
+    }
+
+    /// The root of the mean square of the errors; like all figures NaN where no pair is one of two numbers.
     pub fn rms(&self) -> f64 {
-        if self.count == 0 { 0.0 } else { (self.squares / self.count as f64).sqrt() }
+        if self.count == 0 { 0.0 } else { (self.squares / self.summed() as f64).sqrt() }
     }
 
     /// The same as a share of the root mean square of `a`; infinite where only `b` is not zero.
     pub fn relative(&self) -> f64 {
-        if self.squares == 0.0 { 0.0 } else { (self.squares / self.a).sqrt() }
+        match self.squares == 0.0 {
+            true if self.says_nothing() => f64::NAN,
+            true => 0.0,
+            false => (self.squares / self.a).sqrt(),
+        }
     }
 
     /// The cosine of the angle between the two; 1 where both are zero, 0 where one is.
     pub fn cosine(&self) -> f64 {
         match (self.a == 0.0, self.b == 0.0) {
+            (true, true) if self.says_nothing() => f64::NAN,
             (true, true) => 1.0,
             (false, false) => self.products() / (self.a.sqrt() * self.b.sqrt()),
             _ => 0.0,
@@ -263,7 +283,7 @@ impl Distance {
 
     /// The largest error.
     pub fn max(&self) -> f64 {
-        self.worst.map_or(0.0, |w| w.error())
+        self.worst.map_or(if self.says_nothing() { f64::NAN } else { 0.0 }, |w| w.error())
     }
 
     /// The number that `a` is best multiplied by to be `b`, and what is left of the error then, as a share of `b`.
@@ -275,7 +295,7 @@ impl Distance {
 
     /// The number that is best added to `a` to be `b`, and what is left of the error then, as a share of that number.
     pub fn as_offset(&self) -> (f64, f64) {
-        let n = self.count.max(1) as f64;
+        let n = self.summed().max(1) as f64;
         let offset = self.sum / n;
         let left = (self.squares / n - offset * offset).max(0.0);
         (offset, left.sqrt() / offset.abs())
@@ -321,6 +341,8 @@ mod tests {
         let d = of(0, &[nan, 1.0, inf, 2.0], &[nan, nan, inf, 3.0]);
         assert_eq!((d.not_finite, d.first_not_finite, d.differing), ([2, 3], Some(1), 2));
         assert_eq!((d.a, d.squares, d.worst.map(|w| w.index)), (4.0, 1.0, Some(3)));
+        let nothing = of(0, &[1.0, 2.0], &[nan, nan]);
+        assert!(nothing.rms().is_nan() && nothing.cosine().is_nan() && nothing.relative().is_nan());
         let same = of(0, &[nan, inf], &[nan, inf]);
         assert!(same.differing == 0 && !same.not_finite_apart());
         assert!(of(0, &[inf], &[-inf]).not_finite_apart());

@@ -127,6 +127,8 @@ pub struct Checked {
     pub report: Report,
     /// The architecture with its numbers filled in, where the config is sound and the family known.
     pub architecture: Option<Box<dyn Architecture>>,
+    /// The hyperparameters, as far as they were looked for and could be read.
+    pub config: Option<Config>,
 }
 
 /// What an opened source was found to be.
@@ -135,13 +137,16 @@ pub struct Examined {
     pub report: Report,
     /// The architecture, as in [`Checked`].
     pub architecture: Option<Box<dyn Architecture>>,
+    /// The hyperparameters, as there.
+    pub config: Option<Config>,
 }
 
 /// Opens what a path stands for and looks at the parts asked for.
 pub fn run(registry: &Registry, path: &Path, request: &Request, progress: &dyn Progress) -> Result<Checked> {
     let source = registry.open(path)?;
-    let Examined { report, architecture } = examine(registry, source.as_ref(), path, request, progress)?;
-    Ok(Checked { source, report, architecture })
+    let Examined { report, architecture, config } =
+        examine(registry, source.as_ref(), path, request, progress)?;
+    Ok(Checked { source, report, architecture, config })
 }
 
 /// Looks at an opened source. Fails only where the request itself is at fault.
@@ -451,7 +456,7 @@ impl<'a> Check<'a> {
         let mut findings = self.findings.into_vec();
         findings.sort_by_key(|f| (std::cmp::Reverse(f.severity), f.code.part));
         self.report.findings = findings;
-        Examined { report: self.report, architecture: self.architecture }
+        Examined { report: self.report, architecture: self.architecture, config: self.config }
     }
 }
 

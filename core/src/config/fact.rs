@@ -32,6 +32,8 @@ pub enum Origin {
 /// A hyperparameter as it was read.
 #[derive(Clone, Debug)]
 pub struct Fact {
+    /// Under which names it is asked for.
+    pub key: &'static Key,
     /// The key's name in its own file.
     pub name: String,
     /// Letter for formulas, or empty.

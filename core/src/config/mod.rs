@@ -511,13 +511,21 @@ impl Config {
         self.findings.borrow().clone()
     }
 
-    fn add_fact(&self, key: &Key, name: String, value: Value, origin: Origin, dimension: bool) {
+    fn add_fact(&self, key: &'static Key, name: String, value: Value, origin: Origin, dimension: bool) {
         let guessed = matches!(origin, Origin::Derived(_)) && !self.broken.borrow().is_empty();
         if name.is_empty() || guessed {
             return; // A key that this file's world does not have, or a value that follows from a placeholder.
         }
-        let fact =
-            Fact { name, symbol: key.symbol, meaning: key.meaning, value, origin, dimension, note: None };
+        let fact = Fact {
+            key,
+            name,
+            symbol: key.symbol,
+            meaning: key.meaning,
+            value,
+            origin,
+            dimension,
+            note: None,
+        };
         let mut facts = self.facts.borrow_mut();
         if !facts.iter().any(|f| f.meaning == fact.meaning) {
             facts.push(fact);

@@ -81,14 +81,20 @@ codes! {
 /// How alike the numbers of two tensors are that are called near each other.
 const NEAR_COSINE: f64 = 0.8;
 
+/// Element types that round by more than this do not keep the bits of a row.
+const COARSE: f64 = 0.02;
+
+/// Pairs of tensors that are held against each other to find what stands in another's place.
+const MOST_PAIRS: usize = 4 << 20;
+
 /// The causes of all differences.
 pub(super) fn of(
     matched: &[Matched<'_>],
     pairs: &[Pair],
-    sides: [&Checked; 2],
+    heads: Vec<usize>,
     kernel: &dyn Kernel,
 ) -> Vec<Finding> {
-    let mut looking = Looking { kernel, matched, heads: head_widths(sides), samples: HashMap::new() };
+    let mut looking = Looking { kernel, matched, heads, samples: HashMap::new(), tried: 0 };
     let mut findings = Findings::new();
     let mut left = Vec::new();
     for (i, (matched, pair)) in matched.iter().zip(pairs).enumerate() {
@@ -106,6 +112,11 @@ pub(super) fn of(
     }
     let moved: BTreeMap<usize, usize> =
         left.iter().filter_map(|&i| Some((i, looking.elsewhere(i)?))).collect();
+    if looking.tried >= MOST_PAIRS {
+        let message =
+            format!("after {MOST_PAIRS} pairs no further tensors were looked for in the places of others");
+        findings.push(Finding::new(&NOT_COMPARED, message));
+    }
     findings.extend(places_of::misplaced(pairs, &moved));
     left.retain(|i| !moved.contains_key(i));
     findings.extend(spread(pairs, &left));
@@ -113,7 +124,7 @@ pub(super) fn of(
 }
 
 /// Widths of heads that rows may be put in another order in.
-fn head_widths(sides: [&Checked; 2]) -> Vec<usize> {
+pub(super) fn head_widths(sides: [&Checked; 2]) -> Vec<usize> {
     let mut widths = Vec::new();
     for side in sides {
         let rows = side.architecture.iter().flat_map(|a| a.tensors().rows());
@@ -139,6 +150,8 @@ struct Looking<'m, 's> {
     heads: Vec<usize>,
     /// Of each side's tensors a few numbers, by the pair's place.
     samples: HashMap<(usize, usize), Vec<f32>>,
+    /// Pairs of samples that were held against each other.
+    tried: usize,
 }
 
 /// How far two samples of the same numbers may be apart for the element types.
@@ -180,7 +193,7 @@ impl<'m, 's> Looking<'m, 's> {
             let common = one.rows().min(other.rows());
             let places = sample::places(0, common);
             let apart = sample::apart(&sample::rows(&one, &places), &sample::rows(&other, &places));
-            if apart <= allowance([a, b]) {
+            if common > 0 && apart <= allowance([a, b]) {
                 let common = (*first).min(*second);
                 let fewer = if first < second { "first" } else { "second" };
                 let gone = first.abs_diff(*second);
@@ -192,7 +205,10 @@ impl<'m, 's> Looking<'m, 's> {
                 return finding(&ROWS_CUT, message);
             }
         }
-        finding(&SHAPES_DIFFER, "the shapes are not the same".to_owned())
+        let turned: Vec<usize> = shapes[0].iter().rev().copied().collect();
+        let turned = turned == shapes[1] && turned.len() > 1;
+        let message = if turned { "one shape is the other turned" } else { "the shapes are not the same" };
+        finding(&SHAPES_DIFFER, message.to_owned())
     }
 
     /// What is wrong with a pair, as far as the two alone tell.
@@ -222,8 +238,8 @@ impl<'m, 's> Looking<'m, 's> {
             );
             return Some(at(finding(&DAMAGED, message), b, first));
         }
-        let few = measured.beyond.saturating_mul(20) <= self.grains(measured.bound, d.count);
-        if let (true, Some(first)) = (few && measured.beyond > 0, measured.first_beyond) {
+        let few = measured.within_but_for_a_few(self.grains(measured.bound, d.count));
+        if let (true, Some(first)) = (few, measured.first_beyond) {
             let (what, place) = match measured.bound {
                 Bound::Relative { .. } => ("blocks", "the first begins"),
                 _ => ("values", "the first is"),
@@ -246,12 +262,16 @@ impl<'m, 's> Looking<'m, 's> {
             let message = match one {
                 true if offset < 0.0 => "the second model's weights are less by 1: the 1 that the norm multiplies by was left out".to_owned(),
                 true => "the second model's weights are more by 1: the 1 that the norm multiplies by was added once too often".to_owned(),
-                false => format!("every value of the second model is that of the first plus {offset:.6}"),
+                false => format!("every value of the second model is that of the first plus {offset:.3e}"),
             };
             return Some(finding(&OFFSET, message));
         }
+        let coarse = measured.bound != Bound::Equal;
         let (factor, left) = d.as_factor();
-        if factor.is_finite() && left <= allowed.max(4e-3) && (factor - 1.0).abs() > 2.0 * left {
+        if factor.is_finite()
+            && left <= allowed.max(4e-3)
+            && ((factor - 1.0).abs() > 2.0 * left || coarse && measured.is_scaled())
+        {
             return Some(finding(
                 &SCALED,
                 format!("the second model's values are the first's times {factor:.4}"),
@@ -351,7 +371,7 @@ impl<'m, 's> Looking<'m, 's> {
         allowed: f64,
     ) -> Option<(&'static crate::finding::Code, String)> {
         const MOST_ROWS: usize = 1 << 20;
-        if allowed > 1e-6 || one.rows() > MOST_ROWS || one.rows() < 4 {
+        if allowed > COARSE || one.rows() > MOST_ROWS || one.rows() < 4 {
             return None;
         }
         let bits = |row: Vec<f32>| row.into_iter().map(|x| (x + 0.0).to_bits()).collect::<Vec<u32>>();
@@ -427,6 +447,10 @@ impl<'m, 's> Looking<'m, 's> {
         });
         let candidates: Vec<usize> = alike.map(|(i, _)| i).collect();
         candidates.into_iter().find(|&i| {
+            self.tried = self.tried.saturating_add(1);
+            if self.tried > MOST_PAIRS {
+                return false;
+            }
             let Some(ours) = self.sample(i, 0) else { return false };
             let Some(first) = all.get(i).and_then(|m| m.units[0].as_ref()) else { return false };
             sample::apart(&ours, &theirs) <= allowance([first, unit])

@@ -16,8 +16,14 @@ const MOST: f64 = 0.95;
 /// The same for a single block, of which some are harder to round than all on average.
 const BLOCK_SLACK: f64 = 4.5;
 
-/// A block that is off by more than this share of its own numbers is unlike them, whatever its type.
-const MOST_OF_BLOCK: f64 = 1.2;
+/// A block that is off by as much as its own numbers may hold anything, or nothing at all.
+const MOST_OF_BLOCK: f64 = 0.98;
+
+/// How often the usual error a type with steps may have over all: a single element may be off by a step, not all of them.
+const STEP_SLACK: f64 = 3.0;
+
+/// Numbers below this are nothing to a block: its scale is an f16.
+const NOTHING: f64 = 1e-7;
 
 /// What two tensors turned out to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -80,6 +86,8 @@ pub struct Measured {
     pub beyond: u64,
     /// The first of these elements, or the first element of the first of these blocks.
     pub first_beyond: Option<u64>,
+    /// What they have of the sum of squared errors.
+    pub squares_beyond: f64,
 }
 
 /// How far two tensors may be apart for their element types.
@@ -88,8 +96,11 @@ pub enum Bound {
     /// Not at all: neither is coarser than the other.
     #[default]
     Equal,
-    /// Each element by so many steps of the coarser types: one for each of them.
-    Step,
+    /// Each element by a step of each of the coarser types, and all together by a relative RMS of so much.
+    Step {
+        /// Of all.
+        whole: f64,
+    },
     /// The root mean square of the errors, as a share of that of the numbers; and so much of a block's.
     Relative {
         /// Of all.
@@ -169,10 +180,10 @@ impl Bound {
         if sides == [Rounding::None; 2] {
             return Bound::Equal;
         }
-        if sides.iter().all(|side| side.by_steps()) {
-            return Bound::Step;
-        }
         let error: f64 = sides.iter().map(|side| side.error()).sum();
+        if sides.iter().all(|side| side.by_steps()) {
+            return Bound::Step { whole: (STEP_SLACK * error).min(MOST) };
+        }
         let block = sides.iter().map(|side| side.block()).max().filter(|block| *block > 1).unwrap_or(RUN);
         let of_block = (BLOCK_SLACK * error).min(MOST_OF_BLOCK);
         Bound::Relative { whole: (SLACK * error).min(MOST), block: (of_block, block) }
@@ -183,7 +194,7 @@ impl Bound {
         match self {
             Bound::Equal => RUN,
             Bound::Relative { block: (_, elements), .. } => *elements,
-            Bound::Step => {
+            Bound::Step { .. } => {
                 sides.iter().map(|side| side.block()).max().filter(|block| *block > 1).unwrap_or(RUN)
             }
         }
@@ -193,7 +204,9 @@ impl Bound {
     pub fn words(&self) -> String {
         match self {
             Bound::Equal => "the same numbers".to_owned(),
-            Bound::Step => "one step of the coarser type".to_owned(),
+            Bound::Step { whole } => {
+                format!("one step of the coarser type, and a relative RMS of {whole:.3}")
+            }
             Bound::Relative { whole, .. } => format!("a relative RMS of {whole:.3}"),
         }
     }
@@ -239,7 +252,7 @@ pub(super) fn measure(
         if measured.distance.differing > 0 {
             match bound {
                 Bound::Equal => {}
-                Bound::Step => measured.steps(first, [(a, x), (b, y)], rounds, (run, runs)),
+                Bound::Step { .. } => measured.steps(first, [(a, x), (b, y)], rounds, (run, runs)),
                 Bound::Relative { block, .. } => measured.blocks(first, block, rounds, runs),
             }
         }
@@ -255,6 +268,7 @@ pub(super) fn measure(
         whole.distance.join(&piece.distance);
         whole.beyond = whole.beyond.saturating_add(piece.beyond);
         whole.first_beyond = whole.first_beyond.or(piece.first_beyond);
+        whole.squares_beyond += piece.squares_beyond;
     }
     whole
 }
@@ -301,7 +315,7 @@ impl Measured {
                 let apart = (f64::from(x) - f64::from(y)).abs();
                 // What is no number on either side is told by the distance.
                 if apart.is_finite() && apart > allowed {
-                    self.count(first.saturating_add(from).saturating_add(i));
+                    self.count(first.saturating_add(from).saturating_add(i), apart * apart);
                 }
             }
         }
@@ -313,35 +327,61 @@ impl Measured {
         for (i, run) in runs.iter().enumerate() {
             let finer =
                 if rounds[0] != Rounding::None && rounds[1] == Rounding::None { run.b } else { run.a };
-            if run.squares.is_finite() && run.squares > share * share * finer {
-                self.count(first.saturating_add(i.saturating_mul(elements)));
+            let nothing = NOTHING * NOTHING * elements as f64;
+            // What is all zeros on one side and not on the other was written over.
+            let emptied = (run.a == 0.0) != (run.b == 0.0);
+            if run.squares > nothing && (run.squares > share * share * finer || emptied) {
+                self.count(first.saturating_add(i.saturating_mul(elements)), run.squares);
             }
         }
     }
 
-    fn count(&mut self, element: usize) {
+    fn count(&mut self, element: usize, squares: f64) {
+        self.squares_beyond += squares;
         self.beyond = self.beyond.saturating_add(1);
         self.first_beyond.get_or_insert(element as u64);
     }
 
+    /// The relative RMS that is allowed, of all.
+    fn whole(&self) -> f64 {
+        match self.bound {
+            Bound::Equal => 0.0,
+            Bound::Step { whole } | Bound::Relative { whole, .. } => whole,
+        }
+    }
+
     /// Whether the element types account for all that the two are apart.
     pub fn within(&self) -> bool {
-        let close = match self.bound {
-            Bound::Equal => self.distance.differing == 0,
-            Bound::Step => true,
-            Bound::Relative { whole, .. } => self.distance.relative() <= whole,
+        let close = self.distance.relative() <= self.whole() && !self.is_scaled();
+        (self.distance.differing == 0 || close) && self.beyond == 0 && !self.distance.not_finite_apart()
+    }
+
+    /// Whether all of it is the other's times a number that rounding does not explain: that makes numbers smaller by the
+    /// square of its error at most.
+    pub fn is_scaled(&self) -> bool {
+        let error = match self.bound {
+            Bound::Equal => 0.0,
+            Bound::Step { whole } => whole / STEP_SLACK,
+            Bound::Relative { whole, .. } => whole / SLACK,
         };
-        close && self.beyond == 0 && !self.distance.not_finite_apart()
+        let (factor, _) = self.distance.as_factor();
+        let by_chance = 4.0 * error / (self.distance.count.max(1) as f64).sqrt();
+        (factor - 1.0).abs() > 2.0 * error * error + by_chance + 0.01
+    }
+
+    /// Whether the element types account for what is left without the elements or blocks that are beyond them, which are
+    /// no more than a quarter of so many.
+    pub fn within_but_for_a_few(&self, of: u64) -> bool {
+        let rest = (self.distance.squares - self.squares_beyond).max(0.0);
+        self.beyond > 0
+            && self.beyond.saturating_mul(4) <= of
+            && (rest / self.distance.a).sqrt() <= self.whole()
     }
 
     /// Whether the two are the same numbers, but for errors that are not far beyond what rounding accounts for.
     pub fn alike(&self) -> bool {
-        let bound = match self.bound {
-            Bound::Equal => return false,
-            Bound::Step => 0.25,
-            Bound::Relative { whole, .. } => (2.0 * whole).min(MOST),
-        };
-        self.distance.relative() <= bound && !self.distance.not_finite_apart()
+        let bound = (2.0 * self.whole()).min(MOST);
+        self.bound != Bound::Equal && self.distance.relative() <= bound && !self.distance.not_finite_apart()
     }
 
     /// What the two are, given whether anything had to be done to bring them into one form, and whether they are of one
@@ -373,8 +413,8 @@ mod tests {
     fn bounds_follow_from_what_rounds() {
         use Rounding::{Block, Float, None, Packed};
         assert_eq!(Bound::of([None, None]), Bound::Equal);
-        assert_eq!(Bound::of([None, Float(DType::BF16)]), Bound::Step);
-        assert_eq!(Bound::of([None, Block(DType::Q8_0)]), Bound::Step);
+        assert_eq!(Bound::of([None, Float(DType::BF16)]), Bound::Step { whole: 3.0 / 128.0 });
+        assert_eq!(Bound::of([None, Block(DType::Q8_0)]), Bound::Step { whole: 3.0 * 0.0069 });
         let Bound::Relative { whole, block } = Bound::of([Block(DType::Q4_0), Block(DType::Q4_K)]) else {
             panic!("Q4_K has no steps")
         };

@@ -2,9 +2,14 @@
 
 use crate::check::Checked;
 use crate::codes;
-use crate::config::{Fact, Origin};
-use crate::finding::{Finding, Severity};
+use crate::config::{Bound, Fact, Origin};
+use crate::decoder::{MOST_HEAD, ROPE_THETA};
+use crate::finding::{Finding, Part, Severity};
 use crate::metadata::{Entry, List, Metadata, Value};
+use crate::quant;
+use crate::rope::Rope;
+use crate::source::Dialect;
+use crate::table::{Expected, TensorTable};
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
@@ -27,6 +32,14 @@ codes! {
         "keys beside the hyperparameters differ",
         "Names, dates, versions, chat templates and vocabularies: what does not change how tokens become logits, but may change \
          what is made of them.";
+    pub static FAMILIES_DIFFER = Error, Config, "diff-family",
+        "the two models are of different families",
+        "A family is how a model computes: the same tensors give other results in another one. Two families whose tables ask for \
+         the same tensors may compute alike all the same (one world often has one name for several), which is a note.";
+    pub static SIDE_AT_FAULT = Error, Config, "diff-config-fault",
+        "the config of one of the two models is not right",
+        "Values that could not be used, or that ask for something that no forward pass here computes, were not compared. \
+         `scantling check` tells more of the model.";
     pub static FACTS_UNKNOWN = Warning, Config, "diff-facts-unknown",
         "the hyperparameters could not be compared",
         "Without a sound config and a known family on both sides nothing tells which keys matter.";
@@ -83,22 +96,137 @@ pub(super) struct Compared {
 /// Compares the hyperparameters of two models, and the keys beside them where both use the same names.
 pub(super) fn compare(sides: [&Checked; 2]) -> Compared {
     let mut compared = Compared { facts: Vec::new(), equal: 0, findings: Vec::new() };
+    compared.families(sides);
+    compared.faults(sides);
     let [a, b] = sides.map(|side| side.report.facts.as_slice());
     if a.is_empty() || b.is_empty() {
         let which: Vec<&str> =
             sides.iter().filter(|s| s.report.facts.is_empty()).map(|s| s.report.path.as_str()).collect();
         let message = format!("no hyperparameters are known of {}", which.join(" and "));
-        compared.findings.push(Finding::new(&FACTS_UNKNOWN, message));
+        // Where one side has some, it is not the files that are silent.
+        let severity = if a.is_empty() && b.is_empty() { Severity::Warning } else { Severity::Error };
+        compared.findings.push(Finding::new(&FACTS_UNKNOWN, message).severity(severity));
     } else {
-        compared.hyperparameters(a, b);
+        compared.hyperparameters(sides);
         compared.unsaid();
     }
     compared.keys(sides);
     compared
 }
 
+/// What a GGUF file divides rotary frequencies by.
+const FREQUENCIES: &str = "rope_freqs.weight";
+
+/// What it multiplies them by in long contexts.
+const LONG_FACTORS: &str = "rope_factors_long.weight";
+
+/// Whether a hyperparameter is one of rotary scaling.
+fn is_scaling(fact: &Fact) -> bool {
+    fact.key.gguf.starts_with("rope.scaling.")
+        || fact.key.hf.iter().any(|name| name.starts_with("rope_scaling."))
+}
+
+/// What a key that is not there stands for as well.
+fn is_neutral(value: &Value) -> bool {
+    matches!(value, Value::Null | Value::Unsigned(0))
+        || matches!(value, Value::Text(text) if text == "default")
+}
+
+/// Whether a side that gives a hyperparameter no value could have: its file says that there is none, or it is a GGUF file,
+/// which has a key for all that a converter is to write.
+fn could_say(side: &Checked, fact: &Fact) -> bool {
+    let Some(config) = &side.config else { return false };
+    let said_none = || {
+        let names = fact.key.hf.iter();
+        let name = |n: &&str| [(*n).to_owned(), format!("text_config.{n}")];
+        names.flat_map(name).any(|name| matches!(config.entries().get(&name), Some(Value::Null)))
+    };
+    match config.dialect() {
+        Dialect::Gguf => !fact.key.gguf.is_empty(),
+        Dialect::Hf => said_none(),
+    }
+}
+
 impl Compared {
-    fn hyperparameters(&mut self, a: &[Fact], b: &[Fact]) {
+    /// The families, by their plugins: a GGUF file may go by a name that several share.
+    fn families(&mut self, sides: [&Checked; 2]) {
+        let [Some(a), Some(b)] = sides.map(|side| side.report.model.architecture) else { return };
+        if a == b {
+            return;
+        }
+        type Row = (Option<usize>, &'static str, &'static str);
+        let rows = |side: &Checked, held: bool| {
+            let table = side.architecture.iter().map(|a| a.tensors());
+            let rows = table.flat_map(|table| table.rows().iter().map(move |row| (table, row)));
+            let dialect = side.source.dialect();
+            let there = |(table, row): &(&TensorTable, &Expected)| {
+                table.stored(row, dialect).any(|s| side.source.tensors().get(&s.name).is_some())
+            };
+            let rows = rows.filter(|row| !held || there(row));
+            rows.map(|(_, row)| (row.layer, row.hf, row.gguf)).collect::<HashSet<Row>>()
+        };
+        let across = sides[0].source.dialect() != sides[1].source.dialect();
+        // Every tensor that one has is a part of the other too.
+        let alike = rows(sides[0], true).is_subset(&rows(sides[1], false))
+            && rows(sides[1], true).is_subset(&rows(sides[0], false));
+        let f = Finding::new(
+            &FAMILIES_DIFFER,
+            format!("the first model is of the family {a}, the second of {b}"),
+        );
+        let f = f.advice("compare a text's logits: scantling trace A --against B");
+        self.findings.push(if alike && across { f.severity(Severity::Note) } else { f });
+    }
+
+    /// What is wrong with one config and not with the other.
+    fn faults(&mut self, sides: [&Checked; 2]) {
+        let of = |side: &Checked| {
+            let all = side.report.findings.iter();
+            let some = all.filter(|f| f.code.part == Part::Config && f.severity != Severity::Note);
+            some.cloned().collect::<Vec<Finding>>()
+        };
+        let found = sides.map(of);
+        for (which, own, others) in [("first", &found[0], &found[1]), ("second", &found[1], &found[0])] {
+            let known =
+                |f: &&Finding| others.iter().any(|o| o.code.id == f.code.id && o.message == f.message);
+            let own: Vec<Finding> = own.iter().filter(|f| !known(f)).cloned().collect();
+            if !own.is_empty() {
+                let message =
+                    format!("the config of the {which} model is not right, and not all of it was compared");
+                self.findings.push(Finding::new(&SIDE_AT_FAULT, message).because_of_this(own));
+            }
+        }
+    }
+
+    /// Whether the numbers by which a GGUF file's frequencies are divided are those of the other model's config; `None`
+    /// where there are none, or nothing to hold them against.
+    fn frequencies(&mut self, sides: [&Checked; 2]) -> Option<bool> {
+        let gguf = sides.iter().position(|side| side.source.dialect() == Dialect::Gguf)?;
+        let (gguf, other) = (sides.get(gguf)?, sides.get(1usize.checked_sub(gguf)?)?);
+        let tensor = gguf.source.tensors().get(FREQUENCIES)?;
+        let config = other.config.as_ref().filter(|config| config.dialect() == Dialect::Hf)?.fresh();
+        let len = usize::try_from(tensor.elements()).ok().filter(|len| *len <= MOST_HEAD)?;
+        let mut found = vec![0.0; len];
+        quant::decode(tensor.dtype.known()?, &gguf.source.bytes(tensor).ok()?, &mut found).ok()?;
+        let width = len.saturating_mul(2);
+        let scaled = Rope::of(&config, width);
+        let plain = Rope::plain(config.number_or(&ROPE_THETA, Bound::Positive, 10_000.0), width);
+        let wanted = plain.frequencies.iter().zip(&scaled.frequencies).map(|(plain, scaled)| plain / scaled);
+        let off = |(wanted, found): (f64, &f32)| (wanted - f64::from(*found)).abs() > 1e-5 * wanted;
+        let wrong = wanted.zip(&found).position(off);
+        if let Some(at) = wrong {
+            let message = format!(
+                "the numbers that frequencies are divided by do not follow from the config, from {at} on"
+            );
+            self.findings.push(Finding::new(&FACT_CHANGED, message).tensor(FREQUENCIES));
+        }
+        Some(wrong.is_none())
+    }
+
+    fn hyperparameters(&mut self, sides: [&Checked; 2]) {
+        // Long factors are tensors of their own in a GGUF file, which then needs no key for their kind.
+        let by_tensors = sides.iter().any(|side| side.source.tensors().get(LONG_FACTORS).is_some());
+        let scaled_alike = self.frequencies(sides) == Some(true) || by_tensors;
+        let [a, b] = sides.map(|side| side.report.facts.as_slice());
         let second: HashMap<&str, &Fact> = b.iter().map(|fact| (fact.meaning, fact)).collect();
         let first: HashSet<&str> = a.iter().map(|fact| fact.meaning).collect();
         for one in a {
@@ -106,18 +234,28 @@ impl Compared {
                 Some(other) if same(&one.value, &other.value) => self.equal = self.equal.saturating_add(1),
                 Some(other) => {
                     let assumed = [one, other].iter().any(|fact| fact.origin == Origin::Assumed);
-                    self.add(
-                        Some(one),
-                        Some(other),
-                        if assumed { FactChange::Lost } else { FactChange::Changed },
-                    );
+                    let change = if assumed { FactChange::Lost } else { FactChange::Changed };
+                    self.add(Some(one), Some(other), change);
                 }
-                None if one.origin == Origin::File => self.add(Some(one), None, FactChange::Unsaid),
-                None => {}
+                None if one.origin != Origin::File || is_neutral(&one.value) => {}
+                // Sizes that one world does not name show in the shapes of its tensors.
+                // A GGUF file may say by its numbers what it has no keys for.
+                None if scaled_alike && is_scaling(one) => self.add(Some(one), None, FactChange::Unsaid),
+                None if could_say(sides[1], one) && !one.dimension => {
+                    self.add(Some(one), None, FactChange::Changed)
+                }
+                None => self.add(Some(one), None, FactChange::Unsaid),
             }
         }
         for other in b.iter().filter(|fact| !first.contains(fact.meaning) && fact.origin == Origin::File) {
-            self.add(None, Some(other), FactChange::Gained);
+            match !(scaled_alike && is_scaling(other))
+                && could_say(sides[0], other)
+                && !other.dimension
+                && !is_neutral(&other.value)
+            {
+                true => self.add(None, Some(other), FactChange::Changed),
+                false => self.add(None, Some(other), FactChange::Gained),
+            }
         }
     }
 
@@ -168,13 +306,12 @@ impl Compared {
 
     /// All keys of two files of one world, those left out that were compared as hyperparameters.
     fn keys(&mut self, sides: [&Checked; 2]) {
-        if sides[0].source.dialect() != sides[1].source.dialect() {
-            return;
-        }
         let known: HashSet<&str> =
             sides.iter().flat_map(|side| side.report.facts.iter().map(|fact| fact.name.as_str())).collect();
-        let configs = sides.map(|side| side.source.config().ok().flatten());
-        let [Some(a), Some(b)] = &configs else { return };
+        let [Some(a), Some(b)] = sides.map(|side| side.config.as_ref()) else { return };
+        if a.dialect() != b.dialect() {
+            return;
+        }
         let entries = [a.entries(), b.entries()];
         let before = self.facts.len();
         for entry in entries[0].entries().iter().filter(|e| !known.contains(e.key.as_str())) {

@@ -10,6 +10,7 @@ use crate::index::{TensorInfo, role};
 use crate::kernel::Kernel;
 use crate::source::{Dialect, WeightSource};
 use crate::table::{Absence, Conversion, Expected, TensorTable, Use};
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 /// Tensors of two models that are the same part, at least one of which is there.
@@ -19,6 +20,8 @@ pub(super) struct Matched<'s> {
     /// How it is used, where a table says so.
     pub usage: Option<Use>,
     pub units: [Option<Unit<'s>>; 2],
+    /// Which of the two has a tensor of its own for this part: 0 where both have, or one's stands in for another.
+    pub own: usize,
     /// Why nothing tells what it is in the other model, where that is so.
     pub apart: Option<&'static str>,
 }
@@ -31,9 +34,17 @@ pub(super) struct Unit<'s> {
     pub place: Option<(String, u64)>,
     /// Why not, in words.
     pub numbers: Result<Converted<'s>, String>,
+    /// Its bytes, where nothing can be read out of them.
+    unread: Option<Cow<'s, [u8]>>,
 }
 
 impl<'s> Unit<'s> {
+    /// Whether both are the same bytes of the same type and shape, which nobody can read.
+    pub fn is_same_stored(&self, other: &Unit<'_>) -> bool {
+        let like = self.stored.dtype == other.stored.dtype && self.stored.shape == other.stored.shape;
+        like && self.unread.is_some() && self.unread == other.unread
+    }
+
     pub fn side<'t>(&self, numbers: &'t Converted<'s>) -> Side<'t, 's> {
         Side { numbers, dtype: self.dtype }
     }
@@ -42,6 +53,7 @@ impl<'s> Unit<'s> {
 pub(super) struct Paired<'s> {
     pub matched: Vec<Matched<'s>>,
     pub left_out: Vec<(String, &'static str)>,
+    pub unwanted: usize,
 }
 
 /// A row of a table that is the same in another model's: its layer and both of its names.
@@ -66,7 +78,7 @@ pub(super) fn pairs<'s>(
         kernel,
         wanted,
         seen: [HashSet::new(), HashSet::new()],
-        paired: Paired { matched: Vec::new(), left_out: Vec::new() },
+        paired: Paired { matched: Vec::new(), left_out: Vec::new(), unwanted: 0 },
     };
     if let [Some(a), Some(b)] = tables {
         if sources[0].dialect() == sources[1].dialect() {
@@ -76,6 +88,7 @@ pub(super) fn pairs<'s>(
         }
     }
     pairing.by_name(tables);
+    pairing.twice();
     pairing.paired
 }
 
@@ -120,9 +133,14 @@ impl<'s> Pairing<'s, '_> {
                 self.seen[side].insert(names[side].clone());
             }
         }
-        if !names.iter().any(|name| (self.wanted)(name)) || infos.iter().all(Option::is_none) {
+        if infos.iter().all(Option::is_none) {
             return;
         }
+        if !names.iter().any(|name| (self.wanted)(name)) {
+            self.paired.unwanted = self.paired.unwanted.saturating_add(1);
+            return;
+        }
+        let own = if infos[0].is_some() || infos[1].is_none() { 0 } else { 1 };
         let units = [0, 1].map(|side| {
             let info = infos[side].or_else(|| {
                 let by = self.stand_in(tables[side], row, self.sources[side].dialect())?;
@@ -130,7 +148,7 @@ impl<'s> Pairing<'s, '_> {
             });
             info.map(|info| self.stored(side, info))
         });
-        self.push(row, units);
+        self.push(row, units, own);
     }
 
     /// Of a row that may be missing because another stands in for it, the name of that.
@@ -187,12 +205,14 @@ impl<'s> Pairing<'s, '_> {
         let canonical = tables[0].name(row, Dialect::Gguf);
         let wanted = names.iter().flatten().chain([&canonical]).any(|name| (self.wanted)(name));
         if !wanted {
+            self.paired.unwanted = self.paired.unwanted.saturating_add(1);
             return;
         }
         let mut units = [0, 1].map(|side| self.converted(side, tables[side], at[side]?));
         if units.iter().all(Option::is_none) {
             return;
         }
+        let own = if units[0].is_some() { 0 } else { 1 };
         for side in [0, 1] {
             if units[side].is_some() {
                 continue;
@@ -209,12 +229,13 @@ impl<'s> Pairing<'s, '_> {
             self.paired.left_out.push((canonical, "worked out from the config by the converter"));
             return;
         }
-        self.push(row, units);
+        self.push(row, units, own);
     }
 
-    fn push(&mut self, row: &Expected, units: [Option<Unit<'s>>; 2]) {
-        let kind = units.iter().flatten().next().map(|u| role(&u.stored.name)).unwrap_or_default();
-        let matched = Matched { layer: row.layer, kind, usage: Some(row.usage), units, apart: None };
+    fn push(&mut self, row: &Expected, units: [Option<Unit<'s>>; 2], own: usize) {
+        let named = if own == 1 { units[1].as_ref() } else { units.iter().flatten().next() };
+        let kind = named.map(|u| role(&u.stored.name)).unwrap_or_default();
+        let matched = Matched { layer: row.layer, kind, usage: Some(row.usage), units, own, apart: None };
         self.paired.matched.push(matched);
     }
 
@@ -253,7 +274,7 @@ impl<'s> Pairing<'s, '_> {
         };
         let stored = Stored { name, dtype: first.dtype.to_string(), shape, bytes };
         let place = (infos.len() == 1).then(|| self.place(side, first)).flatten();
-        Some(Unit { stored, dtype: first.dtype.known(), place, numbers })
+        Some(Unit { stored, dtype: first.dtype.known(), place, numbers, unread: None })
     }
 
     /// A tensor as it is stored.
@@ -265,7 +286,8 @@ impl<'s> Pairing<'s, '_> {
             shape: info.shape.clone(),
             bytes: info.byte_len(),
         };
-        Unit { stored, dtype: info.dtype.known(), place: self.place(side, info), numbers }
+        let unread = numbers.is_err().then(|| self.sources[side].bytes(info).ok()).flatten();
+        Unit { stored, dtype: info.dtype.known(), place: self.place(side, info), numbers, unread }
     }
 
     fn place(&self, side: usize, info: &TensorInfo) -> Option<(String, u64)> {
@@ -273,18 +295,37 @@ impl<'s> Pairing<'s, '_> {
         info.bytes.as_ref().map(|bytes| (file.name().to_owned(), bytes.start))
     }
 
+    /// Tensors whose names stand twice in a file: which of them is meant is not told.
+    fn twice(&mut self) {
+        for side in [0, 1] {
+            let index = self.sources[side].tensors();
+            let first = |t: &TensorInfo| index.get(&t.name).is_some_and(|first| std::ptr::eq(first, t));
+            for info in index.tensors().iter().filter(|t| !first(t) && (self.wanted)(&t.name)) {
+                let mut units = [None, None];
+                units[side] = Some(self.stored(side, info));
+                let apart = Some("the name stands twice in its file");
+                let kind = role(&info.name);
+                self.paired.matched.push(Matched { layer: None, kind, usage: None, units, own: side, apart });
+            }
+        }
+    }
+
     /// What no table names: by its name, and only within one world, since in the other the same name is no promise.
     fn by_name(&mut self, tables: [Option<&'s TensorTable>; 2]) {
         let dialects = self.sources.map(|source| source.dialect());
         let rest = [0, 1].map(|side| {
             let all = self.sources[side].tensors().tensors().iter();
-            all.filter(|t| !self.seen[side].contains(&t.name) && (self.wanted)(&t.name)).collect::<Vec<_>>()
+            all.filter(|t| !self.seen[side].contains(&t.name)).collect::<Vec<_>>()
         });
         let mut met = HashSet::new();
         for (side, infos) in rest.iter().enumerate() {
             let other = 1 - side;
             for info in infos {
                 if !met.insert(info.name.clone()) {
+                    continue;
+                }
+                if !(self.wanted)(&info.name) {
+                    self.paired.unwanted = self.paired.unwanted.saturating_add(1);
                     continue;
                 }
                 let ignored = tables[side].is_some_and(|t| t.ignores(&info.name, dialects[side]));
@@ -305,6 +346,7 @@ impl<'s> Pairing<'s, '_> {
                     kind: role(&info.name),
                     usage: None,
                     units,
+                    own: side,
                     apart: (dialects[0] != dialects[1])
                         .then_some("no architecture says which tensor of the other world it is"),
                 });

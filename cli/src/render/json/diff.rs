@@ -13,6 +13,7 @@ pub fn diff(screen: &mut Screen<'_>, diff: &Diff, allowed: Allowed) {
     out.put_all("hyperparameters", diff.facts.iter().map(fact));
     out.put_all("tensors", diff.pairs.iter().map(pair));
     out.put_all("left_out", diff.left_out.iter().map(|(name, why)| json!({"name": name, "why": why})));
+    out.put("not_looked_at", &json!(diff.unwanted));
     out.put_all("findings", diff.findings.iter().map(parts::finding));
     let counts = Class::ALL.iter().map(|class| (class.word().to_owned(), json!(diff.count(*class))));
     out.put(
@@ -80,12 +81,12 @@ fn measured(pair: &Pair, measured: &Measured) -> Value {
         "bound": {
             "kind": match measured.bound {
                 Bound::Equal => "equal",
-                Bound::Step => "step",
+                Bound::Step { .. } => "step",
                 Bound::Relative { .. } => "relative-rms",
             },
             "limit": match measured.bound {
-                Bound::Relative { whole, .. } => json!(whole),
-                _ => Value::Null,
+                Bound::Step { whole } | Bound::Relative { whole, .. } => json!(whole),
+                Bound::Equal => Value::Null,
             },
             "beyond": measured.beyond,
         },

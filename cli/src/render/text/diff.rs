@@ -122,8 +122,14 @@ impl Group<'_> {
 
     /// The largest relative RMS, the least cosine, the largest error; empty where nothing had to be measured.
     fn figures(&self) -> [String; 3] {
-        let most = |of: fn(&Measured) -> f64| self.measured().map(of).fold(0.0f64, f64::max);
-        let least = self.measured().map(|m| m.distance.cosine()).fold(1.0f64, f64::min);
+        // A figure that is none shows as such, whatever the others are.
+        let first_none =
+            |a: f64, b: f64, better: f64| if a.is_nan() || b.is_nan() { f64::NAN } else { better };
+        let most = |of: fn(&Measured) -> f64| {
+            self.measured().map(of).fold(0.0f64, |a, b| first_none(a, b, a.max(b)))
+        };
+        let cosines = self.measured().map(|m| m.distance.cosine());
+        let least = cosines.fold(1.0f64, |a, b| first_none(a, b, a.min(b)));
         if self.measured().all(|m| m.distance.differing == 0) {
             return [const { String::new() }; 3];
         }
@@ -145,11 +151,15 @@ impl Group<'_> {
 }
 
 fn figure(x: f64) -> String {
-    if x == 0.0 { "0".to_owned() } else { format!("{x:.2e}") }
+    match x {
+        x if x.is_nan() => "—".to_owned(),
+        0.0 => "0".to_owned(),
+        x => format!("{x:.2e}"),
+    }
 }
 
 fn cosine(x: f64) -> String {
-    format!("{x:.6}")
+    if x.is_nan() { "—".to_owned() } else { format!("{x:.6}") }
 }
 
 fn by_kind(screen: &mut Screen<'_>, diff: &Diff) -> fmt::Result {
@@ -329,6 +339,7 @@ fn verdict(screen: &mut Screen<'_>, diff: &Diff, allowed: Allowed) -> fmt::Resul
     let errors = diff.findings.iter().filter(|f| f.severity == Severity::Error).count();
     let what = match (passes, diff.pairs.is_empty()) {
         (_, true) => "no tensor was compared",
+        (true, _) if diff.unwanted > 0 => "what was looked at of B holds the numbers of A",
         (true, _) if same == diff.pairs.len() => "B holds the numbers of A",
         (true, _) if diff.count(Class::Uncompared) > 0 => {
             "B holds the numbers of A, as far as they were compared"
@@ -340,12 +351,19 @@ fn verdict(screen: &mut Screen<'_>, diff: &Diff, allowed: Allowed) -> fmt::Resul
         (false, _) => "B is not A",
     };
     let tensors = plural(diff.pairs.len(), "tensor");
-    paragraph(screen, &format!("{mark} {what}: {tensors}: {}", counted.join(", ")), 0)?;
-    let measured = diff.pairs.len().saturating_sub(diff.count(Class::Uncompared));
+    let counted = if counted.is_empty() { String::new() } else { format!(": {}", counted.join(", ")) };
+    paragraph(screen, &format!("{mark} {what}: {tensors}{counted}"), 0)?;
     let mut line = format!(
-        "compared {measured} of {tensors} by every value, and {} hyperparameters",
+        "compared {} of {tensors} by every value, and {} hyperparameters",
+        diff.compared(),
         diff.facts_equal.saturating_add(diff.facts.iter().filter(|f| f.change != FactChange::Key).count())
     );
+    if diff.unwanted > 0 {
+        line.push_str(&format!(
+            "; not looked at: {} by --include and --exclude",
+            plural(diff.unwanted, "tensor")
+        ));
+    }
     if !diff.left_out.is_empty() {
         let names: Vec<&str> = diff.left_out.iter().map(|(name, _)| name.as_str()).take(4).collect();
         let more = if diff.left_out.len() > names.len() { ", …" } else { "" };

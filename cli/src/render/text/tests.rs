@@ -3,7 +3,7 @@
 use super::*;
 use crate::terminal::Look;
 use scantling_core::codes;
-use scantling_core::config::{Fact, Origin};
+use scantling_core::config::{Fact, Key, Origin};
 use scantling_core::finding::{Finding, Part};
 use scantling_core::metadata::Value;
 use scantling_core::report::{Container, Counts, Model, Row, Section, SectionPlace, Unchecked};
@@ -17,7 +17,9 @@ codes! {
 
 /// Qwen3-0.6B as it is published: a stored copy of a tied head.
 fn qwen3() -> Report {
+    static ANY: Key = Key { hf: &["any"], gguf: "any", symbol: "", meaning: "any" };
     let fact = |name: &str, symbol, value, meaning, note: Option<&str>| Fact {
+        key: &ANY,
         name: name.into(),
         symbol,
         meaning,
