@@ -1,6 +1,7 @@
 //! A report as one page that stands by itself: nothing is loaded from anywhere, and nothing that a file says can become
 //! markup. What makes a page fills in a [`Page`]; this module alone turns it into characters.
 
+mod diff;
 pub mod heat;
 mod inspect;
 mod list;
@@ -8,10 +9,13 @@ mod markup;
 pub mod page;
 mod parts;
 mod policy;
+mod stats;
 mod tensors;
 mod treemap;
 
+pub use diff::diff;
 pub use inspect::{Options, inspect};
+pub use stats::stats;
 
 use markup::Html;
 use page::Page;

@@ -44,8 +44,8 @@
     { id: "bytes", title: "bytes", n: true, of: (row) => bytes(row[BYTES]), by: (row) => row[BYTES] },
     { id: "offset", title: "offset", n: true, broad: true, hidden: data.sort[0] !== "offset",
       of: (row) => row[OFFSET] === null ? "" : whole(row[OFFSET]), by: (row) => row[FILE] * 2 ** 53 + (row[OFFSET] ?? 0), up: true },
-    ...data.columns.map(([id, title, explain, narrow], at) => ({
-      id, title, explain, n: true, broad: !narrow, of: (row) => number(row[MORE + at]), by: (row) => row[MORE + at],
+    ...data.columns.map(([id, title, explain, narrow, words], at) => ({
+      id, title, explain, n: !words, broad: !narrow, of: (row) => number(row[MORE + at]), by: (row) => row[MORE + at],
     })),
   ].filter((column) => !column.hidden);
   const spreads = rows.some((row) => row[SPREAD]);

@@ -87,8 +87,8 @@ fn page(text: &str) -> Page {
         kinds,
         list: List {
             columns: vec![
-                Column { id: "rms", title: "RMS", explain: "a number", narrow: true },
-                Column { id: "class", title: "class", explain: "a word", narrow: false },
+                Column { id: "rms", title: "RMS", explain: "a number", narrow: true, words: false },
+                Column { id: "class", title: "class", explain: "a word", narrow: false, words: true },
             ],
             rows,
             files: vec![text.clone()],
