@@ -25,9 +25,9 @@ pub(super) fn run(registry: &Registry, args: &StatsArgs, screen: &mut Screen<'_>
     let kernel = registry.best_leaf(false, &Options::default())?;
     let all = source.tensors().tensors();
     let chosen = listing.of(all);
-    let few = !args.include.is_empty() && chosen.len() <= FEW;
+    let detail = args.histogram || !args.include.is_empty() && chosen.len() <= FEW;
     // A page shows the histogram of each tensor.
-    let how = How { threads: args.threads, detail: args.histogram || few || args.html.is_some() };
+    let how = How { threads: args.threads, detail: detail || args.html.is_some() };
     let models = [(source.as_ref(), args.model.as_path())];
     let page = NewPage::begin(args.html.as_ref(), &models, &[])?;
     let mut found = stats::run(source.as_ref(), &chosen, how, kernel.as_ref(), &Bar::new(args.quiet));
@@ -39,6 +39,10 @@ pub(super) fn run(registry: &Registry, args: &StatsArgs, screen: &mut Screen<'_>
     if let Some(page) = page {
         let told = args.form() == StatsForm::Text && !args.quiet;
         page.finish(&self::page(registry, args, &found)?, told.then_some(&mut *screen))?;
+    }
+    if !detail {
+        // Nobody asked to be told.
+        found.tensors.iter_mut().for_each(|t| (t.histogram, t.blocks) = (None, None));
     }
     sort(&mut found, args.sort);
     let model = stats_of(args, &source.format(), &found, all.len(), chosen.len());

@@ -6,7 +6,7 @@ use super::page::{Cell, Column, List, Page, Standing, Table, TensorRow, Tile, Ty
 use super::tensors;
 use crate::render::natural;
 use crate::render::text::diff::{headline, looked_at, steps};
-use crate::render::words::{self, plural, thousands};
+use crate::render::words::{self, thousands};
 use scantling_core::check::Checked;
 use scantling_core::diff::{Allowed, Class, Diff, FactDifference, Pair, Side};
 
@@ -192,20 +192,18 @@ fn tiles(found: &Diff) -> Vec<Tile> {
 }
 
 fn sides(a: &Side, b: &Side) -> Table {
-    let row = |letter: &str, side: &Side| {
-        vec![
-            letter.to_owned(),
-            side.path.clone(),
-            side.container.format.clone(),
-            plural(side.tensors, "tensor"),
-            words::bytes(side.bytes),
-        ]
-    };
+    let row = |name: &str, of: &dyn Fn(&Side) -> String| vec![name.to_owned(), of(a), of(b)];
+    let family = |side: &Side| side.model.family.clone().unwrap_or_else(|| "unknown".to_owned());
     Table {
         title: "The two models".to_owned(),
-        columns: vec!["", "path", "format", "tensors", "bytes"],
-        numbers: vec![3, 4],
-        rows: vec![row("A", a), row("B", b)],
+        columns: vec!["", "A", "B"],
+        rows: vec![
+            row("path", &|side| side.path.clone()),
+            row("format", &|side| side.container.format.clone()),
+            row("family", &family),
+            row("tensors", &|side| thousands(side.tensors as u64)),
+            row("bytes", &|side| words::bytes(side.bytes)),
+        ],
         ..Table::default()
     }
 }

@@ -28,11 +28,11 @@
     while (size >= 1000 && unit < 5) { size /= 1024; unit++; }
     return size.toFixed(size < 10 ? 2 : size < 100 ? 1 : 0) + " " + ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"][unit];
   };
-  const number = (n) => {
+  const number = (n, digits = 6) => {
     if (typeof n !== "number") return n ?? "";
     if (Number.isInteger(n) && Math.abs(n) < 1e15) return whole(n);
     const size = Math.abs(n);
-    return size < 1e-4 || size >= 1e7 ? n.toExponential(3) : String(Number(n.toPrecision(5)));
+    return size < 1e-4 || size >= 1e7 ? n.toExponential(digits - 2) : String(Number(n.toPrecision(digits)));
   };
 
   const columns = [
@@ -45,7 +45,7 @@
     { id: "offset", title: "offset", n: true, broad: true, hidden: data.sort[0] !== "offset",
       of: (row) => row[OFFSET] === null ? "" : whole(row[OFFSET]), by: (row) => row[FILE] * 2 ** 53 + (row[OFFSET] ?? 0), up: true },
     ...data.columns.map(([id, title, explain, narrow, words], at) => ({
-      id, title, explain, n: !words, broad: !narrow, of: (row) => number(row[MORE + at]), by: (row) => row[MORE + at],
+      id, title, explain, n: !words, broad: !narrow, of: (row) => number(row[MORE + at], 4), by: (row) => row[MORE + at],
     })),
   ].filter((column) => !column.hidden);
   const spreads = rows.some((row) => row[SPREAD]);
@@ -148,7 +148,7 @@
     const tr = make("tr", undefined, open ? { class: "open" } : {});
     for (const column of columns) {
       if (column.id === "name") {
-        const th = make("th", undefined, { scope: "row" });
+        const th = make("th", undefined, { scope: "row", class: row[NAME].length > 64 ? "long" : "" });
         th.append(make("button", row[NAME], { type: "button", class: "name", "data-row": at, "aria-expanded": open }));
         tr.append(th);
       } else {

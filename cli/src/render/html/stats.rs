@@ -75,7 +75,7 @@ pub fn stats(checked: &Checked, found: &Stats, options: Options<'_>) -> Page {
     };
     let mut maps = Map::all(SIZE, kinds, rows, figure(RMS));
     maps.extend(Map::all(OUTLIERS, kinds, rows, figure(PEAK)));
-    if rows.iter().filter_map(zeros).any(|share| share >= MANY_ZEROS) {
+    if rows.iter().filter(|row| row.layer.is_some()).filter_map(zeros).any(|share| share >= MANY_ZEROS) {
         maps.extend(Map::all(ZEROS, kinds, rows, zeros));
     }
     maps.append(&mut page.maps);
@@ -148,5 +148,5 @@ const ZEROS: About = About {
     explain: "The share of numbers that are zero.",
     scale: Scale::Linear,
     fold: Fold::Mean,
-    show: |n| format!("{:.1}%", n * 100.0),
+    show: |n| format!("{}%", digits(n * 100.0)),
 };
