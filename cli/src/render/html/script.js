@@ -39,7 +39,7 @@
     { id: "name", title: "tensor", of: (row) => row[NAME], by: (row, at) => at },
     { id: "layer", title: "layer", n: true, broad: true, of: (row) => row[LAYER] ?? "", by: (row) => row[LAYER], up: true },
     { id: "type", title: "type", of: (row) => data.types[row[TYPE]], by: (row) => data.types[row[TYPE]] },
-    { id: "shape", title: "shape", of: (row) => data.shapes[row[SHAPE]], by: (row) => row[ELEMENTS], down: true },
+    { id: "shape", title: "shape", broad: true, of: (row) => data.shapes[row[SHAPE]], by: (row) => row[ELEMENTS], down: true },
     { id: "elements", title: "elements", n: true, broad: true, of: (row) => whole(row[ELEMENTS]), by: (row) => row[ELEMENTS] },
     { id: "bytes", title: "bytes", n: true, of: (row) => bytes(row[BYTES]), by: (row) => row[BYTES] },
     { id: "offset", title: "offset", n: true, broad: true, hidden: data.sort[0] !== "offset",
