@@ -10,6 +10,7 @@ Examples:
   scantling diff Qwen3-0.6B/ Qwen3-0.6B-Q4_K_M.gguf --allow quantised
   scantling diff base/ finetune/ --worst 20
   scantling diff a.gguf b.gguf --tensors --only-different
+  scantling diff Qwen3-0.6B/ Qwen3-0.6B-Q4_K_M.gguf --html diff.html
   scantling diff a.gguf b.gguf --json | jq .verdict
 
 The two may be of different formats: tensors are paired by what they are to the architecture, and what converters do to
@@ -62,6 +63,9 @@ pub struct DiffArgs {
     /// List only the pairs that are not admitted
     #[arg(long)]
     pub only_different: bool,
+    /// Write a page for a browser too, with a list of every pair and a picture of how far apart layers are
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// Threads [default: one to a core]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub threads: usize,

@@ -10,6 +10,7 @@ Examples:
   scantling stats model.gguf --sort std --exclude '*norm*'
   scantling stats model.gguf --include 'blk.0.attn_q.weight' --histogram
   scantling stats Qwen3-0.6B/ --format csv > stats.csv
+  scantling stats Qwen3-0.6B/ --html stats.html
   scantling stats model.gguf --json | jq '.tensors[] | select(.dead_rows.count > 0) | .name'
 
 Figures are of the finite numbers: as f32 where a type decodes to it, F64 and whole numbers of 32 bits and more as f64;
@@ -43,6 +44,9 @@ pub struct StatsArgs {
     /// Show no progress
     #[arg(long, short)]
     pub quiet: bool,
+    /// Write a page for a browser too, with a histogram of each tensor and pictures of the layers
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// Threads; 0 for one to a core
     #[arg(long, value_name = "N", env = "SCANTLING_THREADS", default_value = "0", value_parser = threads)]
     pub threads: usize,

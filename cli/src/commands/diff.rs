@@ -1,10 +1,11 @@
 //! `diff`: whether a model is another one, and in what it is not.
 
+use super::page::NewPage;
 use super::{tell, written};
 use crate::args::{Allow, DiffArgs, LookArgs};
 use crate::progress::Bar;
 use crate::render::listing::Names;
-use crate::render::{code_of, json, text};
+use crate::render::{code_of, html, json, text};
 use crate::terminal::Screen;
 use scantling_core::check::{self, Checked, Request};
 use scantling_core::diff::{self, Allowed};
@@ -31,6 +32,8 @@ pub(super) fn run(
         }
     }
     let [(_, Ok(a)), (_, Ok(b))] = opened else { return Ok(worst) };
+    let models = [(a.source.as_ref(), args.a.as_path()), (b.source.as_ref(), args.b.as_path())];
+    let page = NewPage::begin(args.html.as_ref(), &models, &[&args.config_a, &args.config_b])?;
     let wanted = |name: &str| names.wants(name);
     let request = diff::Request { wanted: &wanted, threads: args.threads };
     let found = diff::run(registry, [&a, &b], &request, &Bar::new(args.quiet))?;
@@ -38,6 +41,10 @@ pub(super) fn run(
         quantised: args.allow.contains(&Allow::Quantised),
         uncompared: args.allow.contains(&Allow::Uncompared),
     };
+    if let Some(page) = page {
+        let told = !args.list.wants_json() && !args.quiet;
+        page.finish(&html::diff(&a, &found, allowed), told.then_some(&mut *screen))?;
+    }
     if args.list.wants_json() {
         json::diff::diff(screen, &found, allowed);
     } else {

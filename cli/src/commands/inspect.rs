@@ -1,5 +1,6 @@
 //! `inspect`: what a model is, and whether it is whole.
 
+use super::page::NewPage;
 use super::{request, tell, written};
 use crate::args::{InspectArgs, ListForm, LookArgs};
 use crate::progress::Bar;
@@ -23,17 +24,14 @@ pub(super) fn run(
     let result = check::run(registry, &args.model, &request, &Bar::new(args.quiet));
     let outcome = Outcome { path: args.model.clone(), result };
     let code = outcome.exit_code(Some(Severity::Error));
-    let page = match (&args.html, &outcome.result) {
-        (Some(file), Ok(checked)) => {
+    if let Ok(checked) = &outcome.result {
+        let models = [(checked.source.as_ref(), args.model.as_path())];
+        if let Some(page) = NewPage::begin(args.html.as_ref(), &models, &[&args.overrides.config])? {
             let options = html::Options { listing: &listing, sort: args.sort, metadata: args.metadata };
-            let page = html::inspect(checked, options);
-            Some((
-                file,
-                super::page::write(file, &page, checked.source.as_ref(), &args.model, &args.overrides)?,
-            ))
+            let told = args.form() == ListForm::Text && !args.quiet;
+            page.finish(&html::inspect(checked, options), told.then_some(&mut *screen))?;
         }
-        _ => None,
-    };
+    }
     if args.form() == ListForm::Json {
         let options = json::Options {
             listing: Some(&listing),
@@ -53,9 +51,6 @@ pub(super) fn run(
                 full: args.full,
                 quiet: args.quiet,
             };
-            if let Some((file, bytes)) = page.filter(|_| !args.quiet) {
-                written(text::wrote(screen, file, bytes))?;
-            }
             written(text::inspect(screen, checked, &options))?;
         }
         Ok(_) => {}

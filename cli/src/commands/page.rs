@@ -1,27 +1,45 @@
 //! Writing a report as a page, for every command that can.
 
-use crate::args::OverrideArgs;
 use crate::output::NewFile;
 use crate::render::html::{self, page::Page};
+use crate::render::text;
 use crate::runner;
+use crate::terminal::Screen;
 use scantling_core::error::Result;
 use scantling_core::source::WeightSource;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// Writes a page, never over anything that the report was made from; gives its length.
-pub(super) fn write(
-    file: &Path,
-    page: &Page,
-    source: &dyn WeightSource,
-    model: &Path,
-    overrides: &OverrideArgs,
-) -> Result<u64> {
-    let mut inputs = runner::files_of(source);
-    inputs.push(model.to_owned());
-    inputs.extend(overrides.config.clone());
-    let mut new = NewFile::create(file, &inputs)?;
-    let document = html::document(page);
-    new.write(document.as_bytes())?;
-    new.finish()?;
-    Ok(document.len() as u64)
+/// A page under way: begun before anything long is read, so that nothing is read in vain.
+pub(super) struct NewPage {
+    path: PathBuf,
+    file: NewFile,
+}
+
+impl NewPage {
+    /// Begins the page that is asked for, if one is, but never over anything that the report is made from: the files of
+    /// these models, the paths that name them, and what takes the place of their configs.
+    pub(super) fn begin(
+        path: Option<&PathBuf>,
+        models: &[(&dyn WeightSource, &Path)],
+        configs: &[&Option<PathBuf>],
+    ) -> Result<Option<NewPage>> {
+        let Some(path) = path else { return Ok(None) };
+        let mut inputs: Vec<PathBuf> = configs.iter().filter_map(|config| (*config).clone()).collect();
+        for (source, named) in models {
+            inputs.extend(runner::files_of(*source));
+            inputs.push((*named).to_owned());
+        }
+        Ok(Some(NewPage { path: path.clone(), file: NewFile::create(path, &inputs)? }))
+    }
+
+    /// Writes the page; `told` is where people are told of it.
+    pub(super) fn finish(mut self, page: &Page, told: Option<&mut Screen<'_>>) -> Result<()> {
+        let document = html::document(page);
+        self.file.write(document.as_bytes())?;
+        self.file.finish()?;
+        match told {
+            Some(screen) => super::written(text::wrote(screen, &self.path, document.len() as u64)),
+            None => Ok(()),
+        }
+    }
 }

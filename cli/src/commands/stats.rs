@@ -1,13 +1,15 @@
 //! `stats`: the numbers of each tensor.
 
+use super::page::NewPage;
 use super::written;
 use crate::args::{SortKey, StatsArgs, StatsForm, StatsKey};
 use crate::progress::Bar;
 use crate::render::listing::Listing;
-use crate::render::{csv, json, natural, text};
+use crate::render::{csv, html, json, natural, text};
 use crate::terminal::Screen;
+use scantling_core::check::{self, Request};
 use scantling_core::error::Result;
-use scantling_core::finding::Severity;
+use scantling_core::finding::{Part, Severity};
 use scantling_core::kernel::Options;
 use scantling_core::registry::Registry;
 use scantling_core::report::Unchecked;
@@ -23,13 +25,24 @@ pub(super) fn run(registry: &Registry, args: &StatsArgs, screen: &mut Screen<'_>
     let kernel = registry.best_leaf(false, &Options::default())?;
     let all = source.tensors().tensors();
     let chosen = listing.of(all);
-    let few = !args.include.is_empty() && chosen.len() <= FEW;
-    let how = How { threads: args.threads, detail: args.histogram || few };
+    let detail = args.histogram || !args.include.is_empty() && chosen.len() <= FEW;
+    // A page shows the histogram of each tensor.
+    let how = How { threads: args.threads, detail: detail || args.html.is_some() };
+    let models = [(source.as_ref(), args.model.as_path())];
+    let page = NewPage::begin(args.html.as_ref(), &models, &[])?;
     let mut found = stats::run(source.as_ref(), &chosen, how, kernel.as_ref(), &Bar::new(args.quiet));
     let faults = source.findings().iter().filter(|f| f.severity == Severity::Error).count();
     if faults > 0 {
         let what = "what is wrong with the file itself".to_owned();
         found.unchecked.push(Unchecked { what, why: "use check".to_owned() });
+    }
+    if let Some(page) = page {
+        let told = args.form() == StatsForm::Text && !args.quiet;
+        page.finish(&self::page(registry, args, &found)?, told.then_some(&mut *screen))?;
+    }
+    if !detail {
+        // Nobody asked to be told.
+        found.tensors.iter_mut().for_each(|t| (t.histogram, t.blocks) = (None, None));
     }
     sort(&mut found, args.sort);
     let model = stats_of(args, &source.format(), &found, all.len(), chosen.len());
@@ -39,6 +52,16 @@ pub(super) fn run(registry: &Registry, args: &StatsArgs, screen: &mut Screen<'_>
         StatsForm::Text => written(text::stats::stats(screen, &model, args.full))?,
     }
     Ok(u8::from(found.count(Severity::Error) > 0))
+}
+
+/// The page: what an inspection shows, and the numbers.
+fn page(registry: &Registry, args: &StatsArgs, found: &Stats) -> Result<html::page::Page> {
+    let parts = Part::ALL.into_iter().filter(|p| !matches!(p, Part::Tokenizer | Part::Data)).collect();
+    let request = Request { parts, identity: false, must_check: false, ..Request::default() };
+    let checked = check::run(registry, &args.model, &request, &check::Silent)?;
+    let listing = Listing::new(SortKey::Name, &args.include, &args.exclude)?;
+    let options = html::Options { listing: &listing, sort: SortKey::Name, metadata: false };
+    Ok(html::stats(&checked, found, options))
 }
 
 fn stats_of<'a>(

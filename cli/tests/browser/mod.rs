@@ -3,7 +3,7 @@
 #![allow(clippy::print_stdout, reason = "tests say what they skip")]
 
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -100,6 +100,8 @@ impl Browser {
     pub fn click(&self, selector: &str) {
         let found = self.to("element", json!({"using": "css selector", "value": selector}));
         let id = found.as_object().unwrap().values().next().unwrap().as_str().unwrap().to_owned();
+        // What a page keeps at its top would lie over what is brought just into view.
+        self.js_with("arguments[0].scrollIntoView({block: 'center'})", json!([found]));
         self.to(&format!("element/{id}/click"), json!({}));
     }
 
@@ -139,6 +141,10 @@ impl Browser {
             event["message"].clone()
         });
         let sent = events.filter(|event| event["method"] == "Network.requestWillBeSent");
+        // The page that a browser starts with is its own.
+        let own =
+            |event: &Value| event["params"]["documentURL"].as_str().is_some_and(|u| u.starts_with("chrome:"));
+        let sent = sent.filter(|event| !own(event));
         sent.map(|event| event["params"]["request"]["url"].as_str().unwrap().to_owned()).collect()
     }
 

@@ -49,7 +49,6 @@ pub struct About {
 
 /// How numbers become colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(dead_code, reason = "some are for pages with numbers from values")]
 pub enum Scale {
     /// In proportion.
     Linear,
@@ -59,7 +58,6 @@ pub enum Scale {
 
 /// What stands for several numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(dead_code, reason = "some are for pages with numbers from values")]
 pub enum Fold {
     /// Their mean, weighed by elements.
     Mean,
@@ -255,6 +253,9 @@ impl Range {
     fn part(&self, value: f64) -> f64 {
         let f = |n: f64| if self.log { n.max(f64::MIN_POSITIVE).ln() } else { n };
         let (low, high) = (f(self.low), f(self.high));
+        if self.log && value <= 0.0 {
+            return 0.0;
+        }
         if high > low { ((f(value) - low) / (high - low)).clamp(0.0, 1.0) } else { 0.5 }
     }
 
@@ -295,9 +296,29 @@ impl Range {
     }
 }
 
+/// Three digits that count: 0.0123, 1.23, 123, 1.2e-7.
+pub(super) fn digits(n: f64) -> String {
+    let size = n.abs();
+    if size == 0.0 || !size.is_finite() {
+        return n.to_string();
+    }
+    match size.log10().floor() as i32 {
+        power @ -4..=2 => format!("{n:.*}", usize::try_from(2 - power).unwrap_or(0)),
+        _ => format!("{n:.1e}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn three_digits() {
+        let cases = [0.0, 0.012345, 1.2345, 12.345, 123.45, 1234.5, 0.00012345, 1.2345e-7, -0.5];
+        let shown = ["0", "0.0123", "1.23", "12.3", "123", "1.2e3", "0.000123", "1.2e-7", "-0.500"];
+        assert_eq!(cases.map(digits), shown);
+        assert_eq!(digits(f64::NAN), "NaN");
+    }
 
     #[test]
     fn several_numbers_become_one() {
@@ -323,5 +344,7 @@ mod tests {
         assert!((log.middle() - 1.0).abs() < 1e-12);
         let one = Range { low: 2.0, high: 2.0, log: false };
         assert_eq!(one.class(2.0), "h10");
+        let only = Range { low: 2.0, high: 2.0, log: true };
+        assert_eq!([0.0, 2.0].map(|n| only.class(n)), ["h0", "h10"]);
     }
 }

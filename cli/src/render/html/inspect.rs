@@ -14,7 +14,7 @@ use scantling_core::metadata::Value;
 use scantling_core::report::Report;
 
 /// Findings, and what follows from one, that a page has room for.
-const FINDINGS: usize = 200;
+pub(super) const FINDINGS: usize = 200;
 const SYMPTOMS: usize = 50;
 /// Files that are listed at once, and those that are listed at all.
 const FEW: usize = 6;
@@ -88,7 +88,7 @@ const BITS: About = About {
 };
 
 /// The last part of a path; a path without one is its own name.
-fn title(path: &str) -> String {
+pub(super) fn title(path: &str) -> String {
     let end = path.trim_end_matches(['/', '\\']).rsplit(['/', '\\']).next().unwrap_or_default();
     if end.is_empty() || end.starts_with('.') { path.to_owned() } else { end.to_owned() }
 }
@@ -202,7 +202,7 @@ fn findings(page: &mut Page, report: &Report) {
     page.findings_hidden = all.len().saturating_sub(FINDINGS);
 }
 
-fn remark(finding: &Finding) -> Remark {
+pub(super) fn remark(finding: &Finding) -> Remark {
     let line = |text: &Option<String>| text.as_deref().map(|t| judged::short(t, false));
     Remark {
         severity: finding.severity,
@@ -328,7 +328,7 @@ fn metadata(checked: &Checked) -> Table {
 }
 
 /// A stored value in one line, long ones cut.
-fn value(value: &Value) -> String {
+pub(super) fn value(value: &Value) -> String {
     const ITEMS: usize = 8;
     const TEXT: usize = 400;
     let Value::List(list) = value else { return words::cut_end(&value.to_string(), TEXT, "…") };

@@ -16,7 +16,7 @@ pub(super) fn data(page: &Page) -> Value {
     let mut types = Words::default();
     let mut shapes = Words::default();
     let rows: Vec<Value> = list.rows.iter().map(|row| self::row(row, &mut types, &mut shapes)).collect();
-    let columns = list.columns.iter().map(|c| json!([c.id, c.title, c.explain, c.narrow]));
+    let columns = list.columns.iter().map(|c| json!([c.id, c.title, c.explain, c.narrow, c.words]));
     let kinds = page.kinds.iter().map(|k| json!([shown(&k.full_name()), k.group.word()]));
     json!({
         "columns": columns.collect::<Vec<_>>(),

@@ -1,6 +1,7 @@
 //! A report as one page that stands by itself: nothing is loaded from anywhere, and nothing that a file says can become
 //! markup. What makes a page fills in a [`Page`]; this module alone turns it into characters.
 
+mod diff;
 pub mod heat;
 mod inspect;
 mod list;
@@ -8,10 +9,13 @@ mod markup;
 pub mod page;
 mod parts;
 mod policy;
+mod stats;
 mod tensors;
 mod treemap;
 
+pub use diff::diff;
 pub use inspect::{Options, inspect};
+pub use stats::stats;
 
 use markup::Html;
 use page::Page;
@@ -49,9 +53,10 @@ fn body(html: &mut Html, page: &Page) {
     html.raw("<a class=\"jump\" href=\"#tensors\">Skip to the list of tensors</a>\n");
     parts::header(html, page);
     html.raw("<main>\n");
+    let facts = if page.command == "diff" { "The two models" } else { "Dimensions and files" };
     let all: [Part; 8] = [
         ("verdict", "Verdict", true, parts::verdict),
-        ("facts", "Dimensions and files", !page.tables.is_empty(), parts::tables),
+        ("facts", facts, !page.tables.is_empty(), parts::tables),
         ("bytes", "Where the bytes go", !page.kinds.is_empty(), parts::bytes),
         ("layers", "Layer by layer", !page.maps.is_empty(), parts::maps),
         ("kinds", "Kinds of tensors", !page.kinds.is_empty(), parts::kinds),

@@ -254,6 +254,8 @@ pub struct Column {
     pub explain: &'static str,
     /// Whether a narrow page shows it too.
     pub narrow: bool,
+    /// Whether it holds words.
+    pub words: bool,
 }
 
 /// One tensor.
@@ -287,7 +289,6 @@ pub struct TensorRow {
 
 /// What stands in a cell.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(dead_code, reason = "for pages with numbers from values")]
 pub enum Cell {
     /// Nothing.
     None,

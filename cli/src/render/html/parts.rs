@@ -134,6 +134,9 @@ pub(super) fn details(html: &mut Html, page: &Page) {
     }
 }
 
+/// Characters of what is short.
+const SHORT: usize = 14;
+
 fn table(html: &mut Html, table: &Table) {
     if !table.note.is_empty() {
         html.element("p", &[("class", "note")], &table.note);
@@ -144,6 +147,11 @@ fn table(html: &mut Html, table: &Table) {
     );
     html.open("table", &[("class", "plain")]);
     let class = |at: usize| if table.numbers.contains(&at) { "n" } else { "" };
+    // What is short is never broken.
+    let cell_class = |at: usize, cell: &str| match class(at) {
+        "" if words::columns(cell) <= SHORT => "s",
+        class => class,
+    };
     if table.columns.iter().any(|c| !c.is_empty()) {
         html.raw("<thead><tr>");
         for (at, column) in table.columns.iter().enumerate() {
@@ -157,7 +165,7 @@ fn table(html: &mut Html, table: &Table) {
         for (at, cell) in row.iter().enumerate() {
             match at {
                 0 => html.element("th", &[("scope", "row")], cell),
-                _ => html.element("td", &[("class", class(at))], cell),
+                _ => html.element("td", &[("class", cell_class(at, cell))], cell),
             }
         }
         html.raw("</tr>\n");

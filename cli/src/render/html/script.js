@@ -28,24 +28,24 @@
     while (size >= 1000 && unit < 5) { size /= 1024; unit++; }
     return size.toFixed(size < 10 ? 2 : size < 100 ? 1 : 0) + " " + ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"][unit];
   };
-  const number = (n) => {
+  const number = (n, digits = 6) => {
     if (typeof n !== "number") return n ?? "";
     if (Number.isInteger(n) && Math.abs(n) < 1e15) return whole(n);
     const size = Math.abs(n);
-    return size < 1e-4 || size >= 1e7 ? n.toExponential(3) : String(Number(n.toPrecision(5)));
+    return size < 1e-4 || size >= 1e7 ? n.toExponential(digits - 2) : String(Number(n.toPrecision(digits)));
   };
 
   const columns = [
     { id: "name", title: "tensor", of: (row) => row[NAME], by: (row, at) => at },
     { id: "layer", title: "layer", n: true, broad: true, of: (row) => row[LAYER] ?? "", by: (row) => row[LAYER], up: true },
     { id: "type", title: "type", of: (row) => data.types[row[TYPE]], by: (row) => data.types[row[TYPE]] },
-    { id: "shape", title: "shape", of: (row) => data.shapes[row[SHAPE]], by: (row) => row[ELEMENTS], down: true },
+    { id: "shape", title: "shape", broad: true, of: (row) => data.shapes[row[SHAPE]], by: (row) => row[ELEMENTS], down: true },
     { id: "elements", title: "elements", n: true, broad: true, of: (row) => whole(row[ELEMENTS]), by: (row) => row[ELEMENTS] },
     { id: "bytes", title: "bytes", n: true, of: (row) => bytes(row[BYTES]), by: (row) => row[BYTES] },
     { id: "offset", title: "offset", n: true, broad: true, hidden: data.sort[0] !== "offset",
       of: (row) => row[OFFSET] === null ? "" : whole(row[OFFSET]), by: (row) => row[FILE] * 2 ** 53 + (row[OFFSET] ?? 0), up: true },
-    ...data.columns.map(([id, title, explain, narrow], at) => ({
-      id, title, explain, n: true, broad: !narrow, of: (row) => number(row[MORE + at]), by: (row) => row[MORE + at],
+    ...data.columns.map(([id, title, explain, narrow, words], at) => ({
+      id, title, explain, n: !words, broad: !narrow, of: (row) => number(row[MORE + at], 4), by: (row) => row[MORE + at],
     })),
   ].filter((column) => !column.hidden);
   const spreads = rows.some((row) => row[SPREAD]);
@@ -148,7 +148,7 @@
     const tr = make("tr", undefined, open ? { class: "open" } : {});
     for (const column of columns) {
       if (column.id === "name") {
-        const th = make("th", undefined, { scope: "row" });
+        const th = make("th", undefined, { scope: "row", class: row[NAME].length > 64 ? "long" : "" });
         th.append(make("button", row[NAME], { type: "button", class: "name", "data-row": at, "aria-expanded": open }));
         tr.append(th);
       } else {

@@ -35,36 +35,37 @@ type Key = (Option<String>, String);
 
 /// Every tensor by name, and the kinds that they are of, in the order of the report.
 pub(super) fn of(checked: &Checked, types: &[TypeShare]) -> (Vec<Kind>, Vec<TensorRow>) {
-    let source = checked.source.as_ref();
+    let mut sorted: Vec<&TensorInfo> = checked.source.tensors().tensors().iter().collect();
+    sorted.sort_by(|a, b| natural::compare(&a.name, &b.name));
+    let mut rows: Vec<TensorRow> = sorted.into_iter().map(row).collect();
+    (kinds(checked, types, &mut rows), rows)
+}
+
+/// The kinds that rows are of; each row learns its layer and which is its own. A model tells their order and their use.
+pub(super) fn kinds(checked: &Checked, types: &[TypeShare], rows: &mut [TensorRow]) -> Vec<Kind> {
     let told = told(&checked.report);
     let table = checked.architecture.as_ref().map(|a| a.tensors());
-    let canonical = table.map(|t| canonical(t, source.dialect())).unwrap_or_default();
-    let all = source.tensors().tensors();
-    let mut sorted: Vec<&TensorInfo> = all.iter().collect();
-    sorted.sort_by(|a, b| natural::compare(&a.name, &b.name));
+    let canonical = table.map(|t| canonical(t, checked.source.dialect())).unwrap_or_default();
     let number: HashMap<&str, usize> = types.iter().enumerate().map(|(n, t)| (t.name.as_str(), n)).collect();
     let mut kinds: Vec<(usize, Kind, BTreeMap<Option<usize>, Piece>)> = Vec::new();
     let mut places: HashMap<Key, usize> = HashMap::new();
-    let mut rows = Vec::with_capacity(sorted.len());
-    for tensor in sorted {
-        let parted = part(&tensor.name);
-        let layer = parted.as_ref().map(|p| p.layer);
+    for row in rows.iter_mut() {
+        let parted = part(&row.name);
+        row.layer = parted.as_ref().map(|p| p.layer);
         let key: Key = match parted {
             Some(p) => (Some(p.prefix.to_owned()), p.local),
-            None => (None, tensor.name.clone()),
+            None => (None, row.name.clone()),
         };
-        let place = *places.entry(key).or_insert_with_key(|key| {
+        row.kind = *places.entry(key).or_insert_with_key(|key| {
             let known = told.get(key);
             let canonical = canonical.get(key).copied().unwrap_or(&key.1);
             kinds.push((known.map_or(usize::MAX, |k| k.order), kind(key, canonical, known), BTreeMap::new()));
             kinds.len() - 1
         });
-        let row = row(tensor, layer, place);
-        if let Some((_, kind, pieces)) = kinds.get_mut(place) {
+        if let Some((_, kind, pieces)) = kinds.get_mut(row.kind) {
             let dtype = number.get(row.dtype.as_str()).copied().unwrap_or(usize::MAX);
-            add(kind, pieces, &row, dtype);
+            add(kind, pieces, row, dtype);
         }
-        rows.push(row);
     }
     // Sorted by the report's order, the rows' numbers follow.
     let mut order: Vec<usize> = (0..kinds.len()).collect();
@@ -83,7 +84,7 @@ pub(super) fn of(checked: &Checked, types: &[TypeShare]) -> (Vec<Kind>, Vec<Tens
         kind.pieces = pieces.into_values().collect();
         kind
     };
-    (sorted.map(finish).collect(), rows)
+    sorted.map(finish).collect()
 }
 
 /// What GGUF calls a kind, which says what it is for in the same words for all families.
@@ -147,7 +148,7 @@ fn add(kind: &mut Kind, pieces: &mut BTreeMap<Option<usize>, Piece>, row: &Tenso
     piece.tensors += 1;
 }
 
-fn row(tensor: &TensorInfo, layer: Option<usize>, kind: usize) -> TensorRow {
+fn row(tensor: &TensorInfo) -> TensorRow {
     let parts = |part: &TensorInfo| format!("{} {} {}", part.name, part.dtype, words::shape(&part.shape));
     let note: Vec<String> = tensor.parts.iter().map(parts).collect();
     // A packed one begins where its codes do.
@@ -160,8 +161,8 @@ fn row(tensor: &TensorInfo, layer: Option<usize>, kind: usize) -> TensorRow {
         bytes: tensor.byte_len(),
         file: at.shard,
         offset: at.bytes.as_ref().map(|range| range.start),
-        layer,
-        kind,
+        layer: None,
+        kind: 0,
         cells: Vec::new(),
         histogram: None,
         note: (!note.is_empty()).then(|| format!("made up of {}", note.join(", "))),

@@ -87,8 +87,8 @@ fn page(text: &str) -> Page {
         kinds,
         list: List {
             columns: vec![
-                Column { id: "rms", title: "RMS", explain: "a number", narrow: true },
-                Column { id: "class", title: "class", explain: "a word", narrow: false },
+                Column { id: "rms", title: "RMS", explain: "a number", narrow: true, words: false },
+                Column { id: "class", title: "class", explain: "a word", narrow: false, words: true },
             ],
             rows,
             files: vec![text.clone()],
@@ -133,11 +133,11 @@ fn names_change_no_tag() {
     for text in HOSTILE {
         let document = document(&page(text));
         assert_eq!(tags(&document), plain, "{text}");
-        assert!(!document.contains(text), "{text}");
-        for raw in ["onerror=alert(1)>", "onmouseover='"] {
-            let apart = document.split(raw).count() - 1;
-            assert_eq!(apart, 0, "{text}");
-        }
+        // In the data for the script a quote may stand as it is.
+        let (shown, data) = document.split_once("<script type=\"application/json\"").unwrap();
+        assert!(!shown.contains(text), "{text}");
+        let data = data.split("</script>").next().unwrap();
+        assert!(!data.split_once('>').unwrap().1.contains(['<', '>', '&']), "{text}");
     }
 }
 

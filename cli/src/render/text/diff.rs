@@ -194,7 +194,7 @@ fn by_kind(screen: &mut Screen<'_>, diff: &Diff) -> fmt::Result {
 }
 
 /// What was done to either side's numbers before they were compared.
-fn steps(pair: &Pair) -> String {
+pub(in crate::render) fn steps(pair: &Pair) -> String {
     if pair.steps[0] == pair.steps[1] {
         return String::new();
     }
@@ -328,13 +328,19 @@ fn worst(screen: &mut Screen<'_>, diff: &Diff, most: usize) -> fmt::Result {
 
 /// Whether it is the same model, and what that rests on.
 fn verdict(screen: &mut Screen<'_>, diff: &Diff, allowed: Allowed) -> fmt::Result {
+    let mark = if diff.passes(allowed) { "✓" } else { "✗" };
+    paragraph(screen, &format!("{mark} {}", headline(diff, allowed)), 0)?;
+    paragraph(screen, &looked_at(diff), 0)
+}
+
+/// Whether it is the same model, in one line.
+pub(in crate::render) fn headline(diff: &Diff, allowed: Allowed) -> String {
     let counted: Vec<String> = Class::ALL
         .iter()
         .filter(|class| diff.count(**class) > 0)
         .map(|class| format!("{} {}", thousands(diff.count(*class) as u64), class.word()))
         .collect();
     let passes = diff.passes(allowed);
-    let mark = if passes { "✓" } else { "✗" };
     let same = Class::ALL.iter().filter(|c| c.is_same()).map(|c| diff.count(*c)).sum::<usize>();
     let errors = diff.findings.iter().filter(|f| f.severity == Severity::Error).count();
     let what = match (passes, diff.pairs.is_empty()) {
@@ -353,6 +359,13 @@ fn verdict(screen: &mut Screen<'_>, diff: &Diff, allowed: Allowed) -> fmt::Resul
     let tensors = plural(diff.pairs.len(), "tensor");
     let counted = if counted.is_empty() { String::new() } else { format!(": {}", counted.join(", ")) };
     paragraph(screen, &format!("{mark} {what}: {tensors}{counted}"), 0)?;
+    format!("{what}: {tensors}: {}", counted.join(", "))
+}
+
+/// What was compared, and what was not.
+pub(in crate::render) fn looked_at(diff: &Diff) -> String {
+    let tensors = plural(diff.pairs.len(), "tensor");
+    let measured = diff.pairs.len().saturating_sub(diff.count(Class::Uncompared));
     let mut line = format!(
         "compared {} of {tensors} by every value, and {} hyperparameters",
         diff.compared(),
@@ -375,5 +388,5 @@ fn verdict(screen: &mut Screen<'_>, diff: &Diff, allowed: Allowed) -> fmt::Resul
     } else {
         "; not compared: files beside the weights and the config"
     });
-    paragraph(screen, &line, 0)
+    line
 }
