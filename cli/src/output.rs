@@ -155,7 +155,8 @@ fn standard(path: &Path) -> Option<u8> {
             Some("/dev/stdout") => Some(1),
             Some("/dev/stderr") => Some(2),
             Some(text) => {
-                let number = ["/dev/fd/", "/proc/self/fd/"].iter().find_map(|folder| text.strip_prefix(folder));
+                let number =
+                    ["/dev/fd/", "/proc/self/fd/"].iter().find_map(|folder| text.strip_prefix(folder));
                 number.and_then(|number| number.parse().ok())
             }
             None => None,

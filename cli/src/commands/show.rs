@@ -67,7 +67,9 @@ pub(super) fn run(registry: &Registry, args: &ShowArgs, screen: &mut Screen<'_>)
         && output::is_one(raw, npy)
     {
         let raw = raw.display();
-        return Err(Error::Usage(format!("{raw}: --raw and --npy would write to one file; name another for one")));
+        return Err(Error::Usage(format!(
+            "{raw}: --raw and --npy would write to one file; name another for one"
+        )));
     }
     let mut inputs = runner::files_of(source);
     inputs.push(args.model.clone());

@@ -46,7 +46,9 @@ pub fn find<'s>(
     asked: &str,
     meant: Meant,
 ) -> Result<Found<'s>> {
-    let named = |name: &str| Ok(named(source, table, name)?.map(|named| named.as_meant(meant)));
+    let named = |name: &str| -> Result<Option<Named<'s>>> {
+        Ok(named(source, table, name)?.map(|named| named.as_meant(meant)))
+    };
     if let Some(named) = named(asked)? {
         return named.with(None, asked);
     }
@@ -64,11 +66,19 @@ impl<'s> Named<'s> {
         let part = self.tensor.parts.iter().find(|part| part.name == self.tensor.name);
         match part {
             Some(part) if meant == Meant::Bytes => {
-                let others: Vec<&str> =
-                    self.tensor.parts.iter().map(|part| part.name.as_str()).filter(|n| *n != part.name).collect();
+                let others: Vec<&str> = self
+                    .tensor
+                    .parts
+                    .iter()
+                    .map(|part| part.name.as_str())
+                    .filter(|n| *n != part.name)
+                    .collect();
                 let note = match others.as_slice() {
                     [] => "bytes as they are stored; numbers are those that they stand for".to_owned(),
-                    others => format!("one of the stored tensors of a matrix, which also takes {}", others.join(", ")),
+                    others => format!(
+                        "one of the stored tensors of a matrix, which also takes {}",
+                        others.join(", ")
+                    ),
                 };
                 Named { tensor: part, index: None, notes: vec![note] }
             }

@@ -127,7 +127,9 @@ fn verdict(screen: &mut Screen<'_>, told: &Told<'_>) -> fmt::Result {
         write!(screen, " ")?;
         let line = match hashes.tensors.len() {
             _ if !against.any => format!("no tensor was compared with those of {path}; {rest}"),
-            _ if !against.same() => format!("{differences} of {count} of {read} {how}, held against {path}; {rest}"),
+            _ if !against.same() => {
+                format!("{differences} of {count} of {read} {how}, held against {path}; {rest}")
+            }
             1 => format!("the one tensor of {read} {how} is that of {path}; {rest}"),
             _ => format!("all {count} of {read} {how} are those of {path}; {rest}"),
         };
@@ -137,12 +139,7 @@ fn verdict(screen: &mut Screen<'_>, told: &Told<'_>) -> fmt::Result {
 }
 
 /// A line for each file, and what was written down of it.
-pub fn files(
-    screen: &mut Screen<'_>,
-    files: &[FileHash],
-    findings: &[Finding],
-    quiet: bool,
-) -> fmt::Result {
+pub fn files(screen: &mut Screen<'_>, files: &[FileHash], findings: &[Finding], quiet: bool) -> fmt::Result {
     for file in files {
         let name = escape(&file.name).into_owned();
         match &file.digest {

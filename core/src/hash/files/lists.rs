@@ -61,7 +61,11 @@ fn entry(line: &str) -> Option<Entry> {
     let name = name.trim_start();
     let name = name.strip_prefix('*').unwrap_or(name).trim_end();
     let name = if escaped { unescaped(name)? } else { name.to_owned() };
-    ((digest.len() >= 16 && hexadecimal(digest)) || !name.is_empty()).then(|| Entry { kind: None, digest: digest.to_owned(), name })
+    ((digest.len() >= 16 && hexadecimal(digest)) || !name.is_empty()).then(|| Entry {
+        kind: None,
+        digest: digest.to_owned(),
+        name,
+    })
 }
 
 fn hexadecimal(text: &str) -> bool {
@@ -91,7 +95,9 @@ pub(super) fn own(text: &str, file: &str) -> Lines {
     let mut all = Lines::new();
     for (number, line) in lines(text) {
         let said = match entry(line) {
-            Some(entry) if entry.name.is_empty() || is(&entry.name, file) || last(&entry.name) == last(file) => {
+            Some(entry)
+                if entry.name.is_empty() || is(&entry.name, file) || last(&entry.name) == last(file) =>
+            {
                 judged(&entry, false)
             }
             Some(entry) if Digest::parse(&entry.digest).is_some() => Said::Unused(another(&entry.name)),
@@ -224,12 +230,21 @@ mod tests {
         let cut = &HEX[1..];
         let zero = "0".repeat(64);
         let cases = [
-            (format!("{cut}  m"), "malformed: \"a7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\" \
-              has 63 digits, and SHA-256 has 64"),
-            (format!("x{cut}  m"), "malformed: \"xa7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\" \
-              is no SHA-256"),
-            (format!("SHA256 (m) = {cut}"), "malformed: \"a7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\" \
-              has 63 digits, and SHA-256 has 64"),
+            (
+                format!("{cut}  m"),
+                "malformed: \"a7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\" \
+              has 63 digits, and SHA-256 has 64",
+            ),
+            (
+                format!("x{cut}  m"),
+                "malformed: \"xa7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\" \
+              is no SHA-256",
+            ),
+            (
+                format!("SHA256 (m) = {cut}"),
+                "malformed: \"a7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\" \
+              has 63 digits, and SHA-256 has 64",
+            ),
             (format!("MD5 (m) = {cut}"), "unused: MD5 is not checked here"),
             (format!("{HEX}  b/m"), "unused: it names another file, \"b/m\""),
         ];
