@@ -3,6 +3,7 @@
 use crate::args::KernelArgs;
 use scantling_core::error::{Error, Result};
 use scantling_core::kernel::{Kernel, Options, Precision};
+use scantling_core::parallel::worth;
 use scantling_core::registry::{Registry, SPREADER, Work};
 
 /// A kernel that is compared, made.
@@ -23,7 +24,7 @@ impl Backend {
         let kernel = registry.kernel(spec, work, &Options { threads })?;
         let name = kernel.name();
         let had = kernel.threads();
-        if name.split('+').any(|part| part == SPREADER) && had < threads {
+        if name.split('+').any(|part| part == SPREADER) && threads > 0 && had < worth(threads) {
             return Err(Error::Usage(format!(
                 "{name}: {threads} threads were asked for, but the system lets this program start none beside the \
                  first: ask for fewer, or raise the limit on processes"

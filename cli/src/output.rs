@@ -38,7 +38,7 @@ pub struct NewFile {
     target: PathBuf,
     /// Where it is written; `None` where that is the target itself, such as a pipe.
     beside: Option<PathBuf>,
-    file: BufWriter<File>,
+    file: BufWriter<Box<dyn Write>>,
 }
 
 impl NewFile {
@@ -53,6 +53,22 @@ impl NewFile {
             )));
         }
         let fault = |error| Error::io(target.display().to_string(), "creating it", error);
+        let begun = |target: &Path, file: Box<dyn Write>| NewFile {
+            target: target.to_owned(),
+            beside: None,
+            file: BufWriter::new(file),
+        };
+        // What one of these leads to may be no path at all, or a file that something else is written to.
+        match standard(target) {
+            Some(1) => return Ok(begun(target, Box::new(io::stdout()))),
+            Some(2) => return Ok(begun(target, Box::new(io::stderr()))),
+            _ => {}
+        }
+        let is_other = |target: &Path| fs::metadata(target).is_ok_and(|m| !m.is_file() && !m.is_dir());
+        if is_other(target) {
+            let file = OpenOptions::new().write(true).open(target).map_err(fault)?;
+            return Ok(begun(target, Box::new(file)));
+        }
         // A link stays, and leads to the new file.
         let linked = followed(target).map_err(fault)?;
         let target = linked.as_path();
@@ -61,11 +77,6 @@ impl NewFile {
             return Err(Error::Usage(format!(
                 "{target}: it is write-protected; name another file to write to"
             )));
-        }
-        let other = fs::metadata(target).is_ok_and(|m| !m.is_file() && !m.is_dir());
-        if other {
-            let file = OpenOptions::new().write(true).open(target).map_err(fault)?;
-            return Ok(NewFile { target: target.to_owned(), beside: None, file: BufWriter::new(file) });
         }
         let name = target.file_name().filter(|_| !target.is_dir());
         let Some(name) = name else {
@@ -80,7 +91,7 @@ impl NewFile {
         let mut all = unfinished();
         let file = OpenOptions::new().write(true).create_new(true).open(&beside).map_err(fault)?;
         all.push(beside.clone());
-        let file = BufWriter::with_capacity(1 << 20, file);
+        let file = BufWriter::with_capacity(1 << 20, Box::new(file) as Box<dyn Write>);
         Ok(NewFile { target: target.to_owned(), beside: Some(beside), file })
     }
 
@@ -122,6 +133,41 @@ impl Drop for NewFile {
             all.retain(|path| *path != beside);
         }
     }
+}
+
+/// Whether two paths are of one file, be it there or not.
+pub fn is_one(a: &Path, b: &Path) -> bool {
+    let place = |path: &Path| {
+        let path = followed(path).ok()?;
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = fs::canonicalize(folder.unwrap_or(Path::new("."))).ok()?;
+        Some((folder, path.file_name()?.to_owned()))
+    };
+    let standard = standard(a).is_some_and(|a| standard(b) == Some(a));
+    standard || same(a, b) || place(a).is_some_and(|a| place(b) == Some(a))
+}
+
+/// Which of the program's own streams a path stands for: by its name, or by that of a link on the way.
+fn standard(path: &Path) -> Option<u8> {
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        let number = match path.to_str() {
+            Some("/dev/stdout") => Some(1),
+            Some("/dev/stderr") => Some(2),
+            Some(text) => {
+                let number =
+                    ["/dev/fd/", "/proc/self/fd/"].iter().find_map(|folder| text.strip_prefix(folder));
+                number.and_then(|number| number.parse().ok())
+            }
+            None => None,
+        };
+        if cfg!(unix) && number.is_some() {
+            return number;
+        }
+        let next = fs::read_link(&path).ok()?;
+        path = path.parent().unwrap_or(Path::new("")).join(next);
+    }
+    None
 }
 
 /// Where a path leads to in the end, be there a file or not.

@@ -143,3 +143,60 @@ fn what_is_special_of_a_family_is_counted_by_its_own_rules() {
     let told = of_config(&gpt2, &["--fit", "100GiB"]);
     assert_eq!(told["fit"]["context"], 1024);
 }
+
+#[test]
+fn sizes_that_no_machine_has_are_told_with_their_field() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("config.json");
+    let cases = [
+        ("vocab_size", 10u64.pow(15)),
+        ("hidden_size", 1 << 40),
+        ("intermediate_size", (1 << 63) - 1),
+        ("head_dim", 1 << 50),
+    ];
+    for (field, size) in cases {
+        std::fs::write(&path, family("qwen3", json!({ field: size })).to_string()).unwrap();
+        let run = memory(path.to_str().unwrap(), &[]);
+        assert_eq!(run.code, 2, "{field}: {}", run.out);
+        let message = run.out.split_whitespace().collect::<Vec<_>>().join(" ");
+        for told in ["config.json: ", "would be", "in the config", field] {
+            assert!(message.contains(told), "{field}: {told} is not in {message}");
+        }
+    }
+}
+
+#[test]
+fn a_config_is_told_by_what_is_in_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = family("qwen3", json!({})).to_string();
+    for name in ["config.json", "blob", "model.gguf"] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, format!("\n {config}")).unwrap();
+        let run = memory(path.to_str().unwrap(), &[]);
+        assert!(run.code < 2 && !valid(&run)["model"]["weights"].is_null(), "{name}: {}{}", run.out, run.err);
+        std::fs::remove_file(path).unwrap();
+    }
+    for (name, text) in [("list", "[1]"), ("cut", "{"), ("other", "{}")] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        assert!(memory(path.to_str().unwrap(), &[]).code >= 2, "{name}");
+    }
+}
+
+#[test]
+fn only_what_weights_are_stored_in_is_an_answer() {
+    let config = testdata().join("families/qwen3.json");
+    for wrong in ["i64", "f64", "u8", "bool", "c64", "f8_e8m0"] {
+        let run = memory(config.to_str().unwrap(), &["--weights", wrong]);
+        assert!(
+            run.code == 2 && run.err.contains("that weights are stored in"),
+            "{wrong}: {}{}",
+            run.out,
+            run.err
+        );
+    }
+    for fine in ["bf16", "f32", "Q8_0", "q4_k_m", "f8_e4m3"] {
+        let run = memory(config.to_str().unwrap(), &["--weights", fine]);
+        assert!(run.code < 2, "{fine}: {}{}", run.out, run.err);
+    }
+}

@@ -18,12 +18,21 @@ pub fn on_all_cores<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     }
 }
 
-/// The same on so many threads; 0 for all cores.
+/// Threads to a core that are worth having; more only take memory and time to start.
+const WORTH: usize = 4;
+
+/// So many threads as were asked for and are worth having here; 0 asks for one to a core.
+pub fn worth(threads: usize) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    if threads == 0 { cores } else { threads.min(cores.saturating_mul(WORTH)) }
+}
+
+/// The same on so many threads, but no more than are worth having; 0 for all cores.
 pub fn on_cores<R: Send>(threads: usize, work: impl FnOnce() -> R + Send) -> R {
     if threads == 0 {
         return on_all_cores(work);
     }
-    match ThreadPoolBuilder::new().num_threads(threads).build() {
+    match ThreadPoolBuilder::new().num_threads(worth(threads)).build() {
         Ok(pool) => pool.install(work),
         Err(_) => on_all_cores(work),
     }
@@ -51,6 +60,14 @@ pub fn both<A, B: Send>(a: impl FnOnce() -> A, b: impl FnOnce() -> B + Send) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_more_threads_are_started_than_are_worth_having() {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        assert_eq!((worth(0), worth(1), worth(usize::MAX)), (cores, 1, 4 * cores));
+        assert_eq!(on_cores(100_000, rayon::current_num_threads), 4 * cores);
+        assert_eq!(on_cores(1, rayon::current_num_threads), 1);
+    }
 
     #[test]
     fn both_are_done_once_and_the_first_here() {

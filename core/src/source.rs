@@ -40,6 +40,13 @@ pub trait WeightSource: Send + Sync {
     /// file has them so, owned where they had to be made.
     fn bytes(&self, tensor: &TensorInfo) -> Result<Cow<'_, [u8]>>;
 
+    /// Whether the file has a tensor's numbers with their high bytes first, so that [`bytes`](Self::bytes) are not as it
+    /// has them.
+    fn is_big_endian(&self, tensor: &TensorInfo) -> bool {
+        let _ = tensor;
+        false
+    }
+
     /// The matrix that a tensor is, where it is made of several stored ones; `None` where its bytes are its numbers.
     fn packed(&self, tensor: &TensorInfo) -> Result<Option<Box<dyn Packed + '_>>> {
         let _ = tensor;

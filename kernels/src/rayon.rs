@@ -10,6 +10,7 @@ use scantling_core::inventory;
 use scantling_core::kernel::{Job, Kernel, KernelPlugin, Make, Options, Precision};
 use scantling_core::matrix::{Matrix, Rows, RowsMut};
 use scantling_core::ops::{Activation, Attending, Linear, Rotation};
+use scantling_core::parallel::worth;
 use scantling_core::quant::DecodeError;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -43,8 +44,7 @@ struct Spread {
 }
 
 fn make(inner: Box<dyn Kernel>, options: &Options) -> Box<dyn Kernel> {
-    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-    let wanted = if options.threads == 0 { cores() } else { options.threads };
+    let wanted = worth(options.threads);
     let pool = (wanted > 1).then(|| ThreadPoolBuilder::new().num_threads(wanted - 1).build().ok()).flatten();
     let threads = pool.as_ref().map_or(1, |pool| pool.current_num_threads() + 1);
     Box::new(Spread { inner, pool, threads, awake: Awake::new(threads) })

@@ -19,8 +19,8 @@ a safetensors model and a conversion of it that loses nothing agree; of a family
 docs/hash.md. Metadata, config and vocabulary are not hashed.
 --files hashes whole weight files and holds them against what was written down when they were fetched: names in the hub's
 cache, notes in .cache/huggingface/download, names in the stores of Ollama, NAME.sha256 and SHA256SUMS. No network.
-Exit codes: 0 the same, or nothing to hold it against; 1 something differs, is missing, is new or could not be read;
-2 a wrong request; 3 something cannot be read at all.";
+Exit codes: 0 the same, or nothing to hold it against; 1 something differs, is missing, is new or could not be read, no
+tensor was left to compare, a record of a file is malformed, or the files have faults; 2 a wrong request; 3 something cannot be read at all.";
 
 /// Arguments of `hash`.
 #[derive(Debug, Args)]
@@ -47,7 +47,7 @@ pub struct HashArgs {
     #[arg(long, value_name = "GLOB")]
     pub exclude: Vec<String>,
     /// Threads; 0 for one to a core
-    #[arg(long, value_name = "N", env = "SCANTLING_THREADS", default_value = "0", value_parser = super::kernels::threads)]
+    #[arg(long, value_name = "N", env = "SCANTLING_THREADS", default_value = "0", value_parser = super::threads)]
     pub threads: usize,
     /// Read the tensors by this architecture, whatever the files say (see `scantling plugins`)
     #[arg(long, value_name = "NAME")]

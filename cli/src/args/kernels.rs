@@ -42,7 +42,8 @@ pub struct KernelArgs {
     pub threads: Vec<usize>,
 }
 
-/// A number of threads; an environment variable that is set to nothing asks for all cores.
+/// A number of threads; an environment variable that is set to nothing asks for all cores. Of those that are asked for no
+/// more are started than the machine's cores have a use for.
 pub(super) fn threads(text: &str) -> Result<usize, String> {
     match text.parse() {
         _ if text.is_empty() => Ok(0),

@@ -53,7 +53,8 @@ fn tokens() -> clap::builder::RangedU64ValueParser<usize> {
 
 fn storing(text: &str) -> Result<Storing, String> {
     Storing::named(text).ok_or_else(|| {
-        "expected an element type that can be computed with, such as bf16, q8_0 or q4_k, or q4_k_m".to_owned()
+        "expected an element type that weights are stored in, such as bf16, q8_0 or q4_k, or q4_k_m"
+            .to_owned()
     })
 }
 

@@ -16,7 +16,8 @@ Ranges are those of Python: [10:20, 3], [-1], [::2], [..., 0]; axes that are not
 comes first. The whole argument is tried as a name first, since names may hold brackets. A name that the tensor has in
 the other world (Hugging Face's in a GGUF file, GGUF's in a folder) is understood where the family is known.
 Numbers are written so that they read back as they are. --npy holds F32, F64, integers and truth values as they are, and
-all else as f32. --raw holds stored bytes, of whole blocks alone.
+all else as f32. --raw holds stored bytes, of whole blocks alone. Of a packed weight --hex and --raw take the stored tensor
+that is named, also where the matrix that it is a part of has its name.
 Exit codes: 0 shown, 2 no such tensor or element, 3 something cannot be read.";
 
 /// Arguments of `show`.
@@ -35,7 +36,7 @@ pub struct ShowArgs {
     #[arg(long, conflicts_with = "block")]
     pub hex: bool,
     /// Take one block of a block-quantised tensor apart: the I-th of all, or of a row
-    #[arg(long, value_name = "[ROW,]I", value_parser = place)]
+    #[arg(long, value_name = "[ROW,]I", value_parser = place, conflicts_with_all = ["npy", "raw"])]
     pub block: Option<Place>,
     /// Write the numbers to this file, for numpy
     #[arg(long, value_name = "FILE")]

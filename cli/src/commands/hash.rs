@@ -11,13 +11,13 @@ use crate::terminal::Screen;
 use scantling_core::bundle::read_text;
 use scantling_core::check::{self, Request};
 use scantling_core::error::{Error, Result};
-use scantling_core::finding::Part;
+use scantling_core::finding::{Finding, Part, Severity};
 use scantling_core::hash::files::{self, Verdict};
 use scantling_core::hash::manifest::{self, Difference, MAX_MANIFEST_BYTES, Manifest};
-use scantling_core::hash::{Hashed, Hashes, Kind};
+use scantling_core::hash::{Hashed, Hashes, Kind, Names as AllNames};
 use scantling_core::kernel::Options;
 use scantling_core::registry::Registry;
-use std::collections::HashSet;
+use scantling_core::source::WeightSource;
 use std::path::Path;
 
 /// What is told of a model's digests.
@@ -28,12 +28,33 @@ pub struct Told<'a> {
     pub hashes: &'a Hashes,
     /// Whether only some tensors were asked for, so that there is no whole.
     pub some: bool,
-    /// What it was held against, and in what it differs from that.
-    pub against: Option<(&'a Path, &'a [(String, Difference)])>,
-    /// Where the digests were written to.
-    pub wrote: Option<&'a Path>,
+    /// What it was held against.
+    pub against: Option<Against<'a>>,
+    /// Where the digests were to be written to, and whether they were.
+    pub write: Option<(&'a Path, bool)>,
+    /// Faults of the files.
+    pub findings: &'a [Finding],
     /// Whether nothing else is said.
     pub quiet: bool,
+}
+
+/// A manifest that a model was held against.
+pub struct Against<'a> {
+    /// Where it lies.
+    pub path: &'a Path,
+    /// How its tensors were chosen, where they are not all.
+    pub partial: Option<String>,
+    /// In what the model differs from it.
+    pub differences: Vec<(String, Difference)>,
+    /// Whether a tensor of either was looked at: without one nothing is the same.
+    pub any: bool,
+}
+
+impl Against<'_> {
+    /// Whether the model is what it was.
+    pub fn same(&self) -> bool {
+        self.any && self.differences.is_empty()
+    }
 }
 
 pub(super) fn run(registry: &Registry, args: &HashArgs, screen: &mut Screen<'_>) -> Result<u8> {
@@ -50,11 +71,11 @@ pub(super) fn run(registry: &Registry, args: &HashArgs, screen: &mut Screen<'_>)
         None => Kind::Stored,
     };
     let wanted = |all: &[&str]| names.wants_any(all);
-    let (hashes, mut inputs) = match kind {
+    let (hashes, mut inputs, findings, all_names) = match kind {
         Kind::Stored => {
             let source = registry.open(&args.model)?;
             let hashes = scantling_core::hash::stored(source.as_ref(), &wanted, args.threads, &bar);
-            (hashes, runner::files_of(source.as_ref()))
+            (hashes, runner::files_of(source.as_ref()), faults(source.as_ref()), AllNames::default())
         }
         Kind::Semantic => {
             let request = Request {
@@ -70,68 +91,57 @@ pub(super) fn run(registry: &Registry, args: &HashArgs, screen: &mut Screen<'_>)
             let table = checked.architecture.as_ref().map(|architecture| architecture.tensors());
             let hashes =
                 scantling_core::hash::semantic(source, table, kernel.as_ref(), &wanted, args.threads, &bar);
-            (hashes, runner::files_of(source))
+            (hashes, runner::files_of(source), faults(source), AllNames::of(table))
         }
     };
     inputs.push(args.model.clone());
     inputs.extend(args.config.clone().into_iter().chain(args.check.clone()));
-    if let Some(path) = &args.write {
-        if hashes.left_out.iter().any(|left| left.wanted) {
-            told(
-                screen,
-                args,
-                &Told {
-                    model: &args.model,
-                    hashes: &hashes,
-                    some,
-                    against: None,
-                    wrote: None,
-                    quiet: args.quiet,
-                },
-            )?;
-            return Ok(1);
-        }
+    let unread: Vec<String> =
+        hashes.left_out.iter().filter(|left| left.wanted).flat_map(|left| left.names.clone()).collect();
+    // What is not whole, or not sound, is nothing to hold others against.
+    let sound = unread.is_empty() && findings.is_empty() && !(some && hashes.tensors.is_empty());
+    if let Some(path) = args.write.as_ref().filter(|_| sound) {
         let mut file = NewFile::create(path, &inputs)?;
-        file.write(manifest::write(kind, &hashes.tensors).as_bytes())?;
+        let chosen = some.then(|| chosen(args));
+        file.write(manifest::write(kind, &hashes.tensors, chosen.as_deref()).as_bytes())?;
         file.finish()?;
     }
-    let differences = kept.map(|kept| {
-        let unread: Vec<String> =
-            hashes.left_out.iter().filter(|left| left.wanted).flat_map(|left| left.names.clone()).collect();
-        let own: HashSet<&str> =
-            hashes.tensors.iter().map(|t| &t.name).chain(&unread).map(String::as_str).collect();
-        // Patterns may have chosen by stored names, which a semantic manifest does not have.
-        let meant = |tensor: &Hashed| match kind {
-            _ if !some => true,
-            Kind::Stored => names.wants(&tensor.name),
-            Kind::Semantic => own.contains(tensor.name.as_str()),
-        };
+    let against = args.check.as_deref().zip(kept).map(|(path, kept)| {
+        let meant = |tensor: &Hashed| names.wants_any(&all_names.all(&tensor.name));
         let expected: Vec<Hashed> = kept.tensors.into_iter().filter(meant).collect();
-        manifest::compare(&expected, &hashes.tensors, &unread)
+        let differences = manifest::compare(&expected, &hashes.tensors, &unread);
+        let any = !expected.is_empty() || !hashes.tensors.is_empty();
+        Against { path, partial: kept.some, differences, any }
     });
-    let against = args.check.as_deref().zip(differences.as_deref());
-    told(
-        screen,
-        args,
-        &Told {
-            model: &args.model,
-            hashes: &hashes,
-            some,
-            against,
-            wrote: args.write.as_deref(),
-            quiet: args.quiet,
-        },
-    )?;
-    let differs = differences.is_some_and(|differences| !differences.is_empty());
-    Ok(u8::from(differs || hashes.left_out.iter().any(|left| left.wanted)))
+    let differs = against.as_ref().is_some_and(|against| !against.same());
+    let told = Told {
+        model: &args.model,
+        hashes: &hashes,
+        some,
+        against,
+        write: args.write.as_deref().map(|path| (path, sound)),
+        findings: &findings,
+        quiet: args.quiet,
+    };
+    match args.list.wants_json() {
+        true => json::hash::hashes(screen, &told),
+        false => written(text::hash::hashes(screen, &told))?,
+    }
+    let unwritten = args.write.is_some() && !sound;
+    Ok(u8::from(differs || unwritten || !unread.is_empty() || !findings.is_empty()))
 }
 
-fn told(screen: &mut Screen<'_>, args: &HashArgs, told: &Told<'_>) -> Result<()> {
-    match args.list.wants_json() {
-        true => json::hash::hashes(screen, told),
-        false => written(text::hash::hashes(screen, told))?,
-    }
-    Ok(())
+/// What is wrong with the files of a model, beside what else there is to say of them.
+fn faults(source: &dyn WeightSource) -> Vec<Finding> {
+    source.findings().iter().filter(|finding| finding.severity == Severity::Error).cloned().collect()
+}
+
+/// How some tensors were chosen, as the options for it.
+fn chosen(args: &HashArgs) -> String {
+    let option = |name: &str, globs: &[String]| -> Vec<String> {
+        globs.iter().map(|glob| format!("--{name} '{glob}'")).collect()
+    };
+    [option("include", &args.include), option("exclude", &args.exclude)].concat().join(" ")
 }
 
 /// The manifest that a model is held against.
@@ -154,10 +164,11 @@ fn kept(path: &Path, args: &HashArgs) -> Result<Manifest> {
 fn whole_files(registry: &Registry, args: &HashArgs, screen: &mut Screen<'_>, bar: &Bar) -> Result<u8> {
     let source = registry.open(&args.model)?;
     let files = files::hash(source.as_ref(), args.threads, bar);
+    let findings = faults(source.as_ref());
     match args.list.wants_json() {
-        true => json::hash::files(screen, &args.model, &files),
-        false => written(text::hash::files(screen, &files, args.quiet))?,
+        true => json::hash::files(screen, &args.model, &files, &findings),
+        false => written(text::hash::files(screen, &files, &findings, args.quiet))?,
     }
-    let bad = |verdict| matches!(verdict, Verdict::Differs | Verdict::Unread);
-    Ok(u8::from(files.iter().any(|file| bad(file.verdict()))))
+    let bad = |verdict| !matches!(verdict, Verdict::Agrees | Verdict::Nothing);
+    Ok(u8::from(!findings.is_empty() || files.iter().any(|file| bad(file.verdict()))))
 }

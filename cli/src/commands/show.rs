@@ -2,7 +2,7 @@
 
 use super::written;
 use crate::args::ShowArgs;
-use crate::output::NewFile;
+use crate::output::{self, NewFile};
 use crate::render::{json, text};
 use crate::runner;
 use crate::terminal::Screen;
@@ -12,7 +12,7 @@ use scantling_core::error::{Error, Result};
 use scantling_core::finding::Part;
 use scantling_core::npy;
 use scantling_core::registry::Registry;
-use scantling_core::show::{Block, Values, View, find, unravel};
+use scantling_core::show::{Block, Meant, Values, View, find, unravel};
 use std::path::{Path, PathBuf};
 
 /// What of a tensor is shown.
@@ -52,28 +52,49 @@ pub(super) fn run(registry: &Registry, args: &ShowArgs, screen: &mut Screen<'_>)
     let checked = check::run(registry, &args.model, &request, &Silent)?;
     let source = checked.source.as_ref();
     let table = checked.architecture.as_ref().map(|architecture| architecture.tensors());
-    let found = find(source, table, &args.tensor)?;
-    let view = View::of(source, &found)?;
+    // Numbers and bytes of one name may be of two tensors: of a matrix, and of one that it is made of.
+    let by_bytes = args.hex || args.block.is_some() || args.raw.is_some();
+    let by_numbers = args.npy.is_some() || args.full && !args.hex || !by_bytes;
+    let found = |meant, wanted: bool| wanted.then(|| find(source, table, &args.tensor, meant)).transpose();
+    let (numbers, bytes) = (found(Meant::Numbers, by_numbers)?, found(Meant::Bytes, by_bytes)?);
+    let view = |found: &Option<_>| found.as_ref().map(|found| View::of(source, found)).transpose();
+    let (of_numbers, of_bytes) = (view(&numbers)?, view(&bytes)?);
+    if let Some(view) = &of_bytes {
+        // Nothing is written or shown where there are none.
+        view.stored()?;
+    }
+    if let (Some(raw), Some(npy)) = (&args.raw, &args.npy)
+        && output::is_one(raw, npy)
+    {
+        let raw = raw.display();
+        return Err(Error::Usage(format!(
+            "{raw}: --raw and --npy would write to one file; name another for one"
+        )));
+    }
     let mut inputs = runner::files_of(source);
     inputs.push(args.model.clone());
     inputs.extend(args.config.clone());
     let mut wrote = Vec::new();
-    if let Some(path) = &args.raw {
-        wrote.push(Wrote { path, what: write_raw(&view, path, &inputs)? });
+    if let (Some(path), Some(view)) = (&args.raw, &of_bytes) {
+        wrote.push(Wrote { path, what: write_raw(view, path, &inputs)? });
     }
-    if let Some(path) = &args.npy {
-        wrote.push(Wrote { path, what: write_npy(&view, path, &inputs)? });
+    if let (Some(path), Some(view)) = (&args.npy, &of_numbers) {
+        wrote.push(Wrote { path, what: write_npy(view, path, &inputs)? });
     }
+    // What is shown is what was asked for to be seen; of what is only written, the numbers come first.
+    let (numbers, bytes) = (numbers.as_ref().zip(of_numbers.as_ref()), bytes.as_ref().zip(of_bytes.as_ref()));
+    let first = if args.hex || args.block.is_some() { bytes.or(numbers) } else { numbers.or(bytes) };
+    let Some((found, view)) = first else { return Ok(0) };
     let shown = match args.block {
         Some(place) => Shown::Block(view.block(place.row, place.number)?),
         None if args.hex => Shown::Bytes { full: args.full },
         None if !wrote.is_empty() && !args.full => Shown::Nothing,
         None => Shown::Numbers { full: args.full },
     };
-    decodable(&view, &shown)?;
+    decodable(view, &shown)?;
     match args.list.wants_json() {
-        true => json::show::shown(screen, &args.model, &args.tensor, &found, &view, &shown, &wrote)?,
-        false => written(text::show::shown(screen, &found, &view, &shown, &wrote)?)?,
+        true => json::show::shown(screen, &args.model, &args.tensor, found, view, &shown, &wrote)?,
+        false => written(text::show::shown(screen, found, view, &shown, &wrote)?)?,
     }
     Ok(0)
 }

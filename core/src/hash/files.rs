@@ -7,6 +7,8 @@
 //! | `blobs/sha256-HEX`, `blobs/sha256/HEX` | stores of Ollama and of OCI images |
 //! | `NAME.sha256`, `SHA256SUMS` and the like | what `sha256sum` writes |
 
+mod lists;
+
 use super::{Digest, digest_of, largest_first};
 use crate::bundle::File;
 use crate::check::Progress;
@@ -20,8 +22,10 @@ pub enum Said {
     Sha256(Digest),
     /// Its SHA-1 as a blob of git, which is not checked here.
     GitBlob(String),
-    /// Something that is no digest known here.
-    Unknown(String),
+    /// Nothing of this file, or nothing that is checked here: why.
+    Unused(String),
+    /// What should be its SHA-256 and is none: why.
+    Malformed(String),
 }
 
 /// A digest that was written down, and where.
@@ -53,6 +57,8 @@ pub enum Verdict {
     Agrees,
     /// Something says otherwise.
     Differs,
+    /// Something that was written down of it cannot be read, and nothing says otherwise.
+    Unusable,
     /// Nothing was written down that can be checked.
     Nothing,
     /// It could not be read.
@@ -63,14 +69,15 @@ impl FileHash {
     /// What came of it.
     pub fn verdict(&self) -> Verdict {
         let Ok(found) = self.digest else { return Verdict::Unread };
-        let mut said = self.records.iter().filter_map(|record| match record.said {
-            Said::Sha256(digest) => Some(digest == found),
-            _ => None,
-        });
-        match said.clone().next() {
-            None => Verdict::Nothing,
-            Some(_) if said.all(|same| same) => Verdict::Agrees,
-            Some(_) => Verdict::Differs,
+        let any = |what: &dyn Fn(&Said) -> bool| self.records.iter().any(|record| what(&record.said));
+        if any(&|said| matches!(said, Said::Sha256(digest) if *digest != found)) {
+            Verdict::Differs
+        } else if any(&|said| matches!(said, Said::Malformed(_))) {
+            Verdict::Unusable
+        } else if any(&|said| matches!(said, Said::Sha256(_))) {
+            Verdict::Agrees
+        } else {
+            Verdict::Nothing
         }
     }
 }
@@ -80,7 +87,10 @@ const MAX_NOTE_BYTES: u64 = 1 << 20;
 
 /// Names of lists that `sha256sum` writes.
 const LISTS: [&str; 6] =
-    ["SHA256SUMS", "SHA256SUMS.txt", "sha256sums.txt", "sha256sum.txt", "SHA256SUM", "checksums.txt"];
+    ["SHA256SUMS", "SHA256SUMS.txt", "sha256sums.txt", "sha256sum.txt", "SHA256SUM", ANY_SUMS];
+
+/// The list that may be of other digests than SHA-256.
+const ANY_SUMS: &str = "checksums.txt";
 
 /// The weight files of a source, each hashed as a whole.
 pub fn hash(source: &dyn WeightSource, threads: usize, progress: &dyn Progress) -> Vec<FileHash> {
@@ -104,23 +114,36 @@ pub fn hash(source: &dyn WeightSource, threads: usize, progress: &dyn Progress) 
 /// All that was written down of a file: in the names of what it leads to, and beside it.
 pub fn records(source: &dyn WeightSource, file: &File) -> Vec<Record> {
     let mut records: Vec<Record> = file.trail().iter().filter_map(|path| by_name(path)).collect();
-    let text = |name: &str| {
-        let file = source.beside(name).ok()??;
-        let bytes = file.read_all(MAX_NOTE_BYTES).ok()?;
-        Some(String::from_utf8_lossy(&bytes).into_owned())
+    let name = file.name();
+    let mut see = |at: String, read: &dyn Fn(&str) -> Vec<(Option<usize>, Said)>| {
+        let text = match source.beside(&at) {
+            Ok(None) => return,
+            Ok(Some(note)) => note.read_all(MAX_NOTE_BYTES).map(|bytes| lists::text(&bytes)),
+            Err(error) => Err(error),
+        };
+        let found = match text {
+            Ok(text) => read(&text),
+            Err(error) => vec![(None, Said::Malformed(format!("it cannot be read: {error}")))],
+        };
+        records.extend(found.into_iter().map(|(line, said)| {
+            let at = line.map_or_else(|| at.clone(), |line| format!("{at}, line {line}"));
+            Record { at, said }
+        }));
     };
-    let downloaded = format!(".cache/huggingface/download/{}.metadata", file.name());
-    if let Some(tag) = text(&downloaded).and_then(|text| text.lines().nth(1).map(|tag| tag.trim().to_owned()))
-    {
-        records.push(Record { said: said(&tag), at: downloaded });
-    }
-    let own = format!("{}.sha256", file.name());
-    for list in std::iter::once(own.as_str()).chain(LISTS) {
-        let Some(text) = text(list) else { continue };
-        let found = text.lines().find_map(|line| in_list(line, file.name(), list == own));
-        records.extend(found.map(|digest| Record { said: Said::Sha256(digest), at: list.to_owned() }));
+    see(format!(".cache/huggingface/download/{name}.metadata"), &|text| vec![(None, noted(text))]);
+    see(format!("{name}.sha256"), &|text| lists::own(text, name));
+    for list in LISTS {
+        see(list.to_owned(), &|text| lists::of(text, name, list == ANY_SUMS));
     }
     records
+}
+
+/// What a note of huggingface_hub says: commit, digest, time.
+fn noted(text: &str) -> Said {
+    match text.lines().nth(1).map(str::trim) {
+        Some(tag) if !tag.is_empty() => said(tag),
+        _ => Said::Malformed("it has no second line, which should be the digest".to_owned()),
+    }
 }
 
 /// What the name of a file in a store says it holds.
@@ -130,36 +153,31 @@ fn by_name(path: &Path) -> Option<Record> {
     let (at, said) = match (folders.next()?, folders.next()) {
         ("blobs", _) => {
             let said = match name.strip_prefix("sha256-") {
-                Some(hex) => Said::Sha256(Digest::parse(hex)?),
+                Some(hex) => sha256(hex),
+                // A file that is called anything else says nothing.
+                None if name.len() < 32 || !name.bytes().all(|b| b.is_ascii_hexdigit()) => return None,
                 None => said(name),
             };
             (format!("blobs/{name}"), said)
         }
-        ("sha256", Some("blobs")) => (format!("blobs/sha256/{name}"), Said::Sha256(Digest::parse(name)?)),
+        ("sha256", Some("blobs")) => (format!("blobs/sha256/{name}"), sha256(name)),
         _ => return None,
     };
-    // A file that is called anything else says nothing.
-    (!matches!(said, Said::Unknown(_))).then_some(Record { at, said })
+    Some(Record { at, said })
 }
 
 /// A tag as the hub gives it: SHA-256 of large files, of small ones what git calls them.
 fn said(tag: &str) -> Said {
-    let tag = tag.trim_matches('"');
-    match Digest::parse(tag) {
-        Some(digest) => Said::Sha256(digest),
-        None if tag.len() == 40 && tag.bytes().all(|b| b.is_ascii_hexdigit()) => {
-            Said::GitBlob(tag.to_owned())
-        }
-        None => Said::Unknown(tag.chars().take(80).collect()),
+    let tag = tag.strip_prefix("W/").unwrap_or(tag).trim_matches('"');
+    if tag.len() == 40 && tag.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return Said::GitBlob(tag.to_owned());
     }
+    sha256(tag)
 }
 
-/// The digest of a file in a line of `sha256sum`; in a file of its own the name may be left away.
-fn in_list(line: &str, file: &str, own: bool) -> Option<Digest> {
-    let (digest, name) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-    let name = name.trim_start().trim_start_matches('*').trim_start_matches("./").trim_end();
-    let digest = Digest::parse(digest)?;
-    (name == file || own && name.is_empty()).then_some(digest)
+/// What should be a SHA-256.
+fn sha256(text: &str) -> Said {
+    Digest::parse(text).map_or_else(|| Said::Malformed(lists::no_digest(text)), Said::Sha256)
 }
 
 #[cfg(test)]
@@ -186,13 +204,16 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_sha256sum() {
-        let abc = Some(Digest::of(b"abc"));
-        assert_eq!(in_list(&format!("{HEX}  m.gguf"), "m.gguf", false), abc);
-        assert_eq!(in_list(&format!("{HEX} *./m.gguf\r"), "m.gguf", false), abc);
-        assert_eq!(in_list(&format!("{HEX}  other"), "m.gguf", false), None);
-        assert_eq!(in_list(HEX, "m.gguf", true), abc);
-        assert_eq!(in_list(HEX, "m.gguf", false), None);
-        assert_eq!(in_list("", "m.gguf", true), None);
+    fn digests_that_are_none_are_told() {
+        let cut = &HEX[1..];
+        for name in [format!("blobs/{cut}"), format!("blobs/sha256-{cut}"), format!("blobs/sha256/{cut}0x")] {
+            let record = by_name(Path::new(&name));
+            assert!(matches!(record.unwrap().said, Said::Malformed(_)), "{name}");
+        }
+        assert_eq!(noted(&format!("c\n\"{HEX}\"\n1.5\n")), Said::Sha256(Digest::of(b"abc")));
+        assert_eq!(noted(&format!("c\r\nW/\"{GIT}\"\r\n")), Said::GitBlob(GIT.to_owned()));
+        for text in ["", "c", "c\n\n", "c\nnoise\n1.5", &format!("c\n{cut}\n")] {
+            assert!(matches!(noted(text), Said::Malformed(_)), "{text:?}");
+        }
     }
 }

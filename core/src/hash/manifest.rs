@@ -24,8 +24,9 @@ pub fn whole(kind: Kind, tensors: &[Hashed]) -> Digest {
     Digest::of(lines(kind, tensors).as_bytes())
 }
 
-/// The manifest. Nothing in it tells where or when it was made, so that equal models have equal ones.
-pub fn write(kind: Kind, tensors: &[Hashed]) -> String {
+/// The manifest. Nothing in it tells where or when it was made, so that equal models have equal ones. `some` says how
+/// tensors were chosen where not all were: there is no digest of the whole then.
+pub fn write(kind: Kind, tensors: &[Hashed], some: Option<&str>) -> String {
     let lines = lines(kind, tensors);
     let of = match kind {
         Kind::Stored => "each tensor's bytes as they are stored",
@@ -33,13 +34,22 @@ pub fn write(kind: Kind, tensors: &[Hashed]) -> String {
             "each tensor's numbers as f32, little-endian, in the form and under the names of GGUF"
         }
     };
+    let end = match some {
+        None => {
+            format!("{WHOLE}{} (SHA-256 of the lines that do not begin with #)", Digest::of(lines.as_bytes()))
+        }
+        Some(how) => format!("{SOME}{}", ascii(how)),
+    };
     format!(
         "# Digests of the tensors of a model; scantling hash MODEL --check FILE holds a model against them.\n\
          # SHA-256 of {of}; then name, type and shape, outermost axis first.\n\
-         # whole: {} (SHA-256 of the lines that do not begin with #)\n{lines}",
-        Digest::of(lines.as_bytes())
+         # {end}\n{lines}"
     )
 }
+
+/// How the comments begin that say the digest of the whole, or that there is none.
+const WHOLE: &str = "whole: ";
+const SOME: &str = "of some tensors alone: ";
 
 fn lines(kind: Kind, tensors: &[Hashed]) -> String {
     let mut text = format!("{HEAD}{}\n", kind.word());
@@ -72,18 +82,22 @@ pub struct Manifest {
     pub kind: Kind,
     /// The tensors.
     pub tensors: Vec<Hashed>,
+    /// How they were chosen, where it says that they are not all.
+    pub some: Option<String>,
 }
 
 /// Reads a manifest; or tells in which line it is none.
 pub fn read(text: &[u8]) -> Result<Manifest, String> {
     let text = std::str::from_utf8(text).map_err(|e| format!("byte {}: not text", e.valid_up_to()))?;
     let mut said_whole = None;
+    let mut some = None;
     let mut kind = None;
     let mut tensors = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let at = |what: &str| format!("line {}: {what}", number.saturating_add(1));
         if let Some(comment) = line.strip_prefix('#') {
-            let whole = comment.trim().strip_prefix("whole: ").and_then(|whole| whole.split(' ').next());
+            some = comment.trim().strip_prefix(SOME).map(str::to_owned).or(some);
+            let whole = comment.trim().strip_prefix(WHOLE).and_then(|whole| whole.split(' ').next());
             said_whole = whole.and_then(Digest::parse).or(said_whole);
         } else if kind.is_some() && !line.starts_with(HEAD) {
             let parted = line.split_once(' ').and_then(|(digest, said)| {
@@ -110,7 +124,7 @@ pub fn read(text: &[u8]) -> Result<Manifest, String> {
              away if that was meant"
         ));
     }
-    Ok(Manifest { kind, tensors })
+    Ok(Manifest { kind, tensors, some })
 }
 
 /// How a tensor differs from what a manifest says of it.
@@ -177,7 +191,7 @@ mod tests {
     #[test]
     fn the_whole_is_what_other_programs_make_of_the_text() {
         let tensors = [tensor("a.weight", "BF16", &[2, 3], 0x11), tensor("bü\n😀\u{7f}", "F32", &[], 0x22)];
-        let text = write(Kind::Stored, &tensors);
+        let text = write(Kind::Stored, &tensors, None);
         // As Python has it: json.dumps([name, dtype, shape], separators=(",", ":")).
         let ones = "11".repeat(32);
         assert!(text.contains(&format!("\n{ones} [\"a.weight\",\"BF16\",[2,3]]\n")), "{text}");
@@ -192,7 +206,7 @@ mod tests {
 
     #[test]
     fn faults_are_told_with_their_line() {
-        let text = write(Kind::Semantic, &[tensor("a", "F32", &[2], 1)]);
+        let text = write(Kind::Semantic, &[tensor("a", "F32", &[2], 1)], None);
         assert_eq!(read(text.as_bytes()).unwrap().kind, Kind::Semantic);
         let told = |text: &str| read(text.as_bytes()).unwrap_err();
         assert!(told(&text.replace("[2]", "[3]")).contains("its lines were changed"));
@@ -201,6 +215,15 @@ mod tests {
         assert!(told("").contains("no line"));
         assert!(told("scantling 1 stored\nscantling 1 stored\n").starts_with("line 2: "));
         assert!(read(&[0xff]).unwrap_err().starts_with("byte 0"));
+    }
+
+    #[test]
+    fn a_manifest_of_some_tensors_says_so() {
+        let tensors = [tensor("a", "F32", &[2], 1)];
+        let text = write(Kind::Stored, &tensors, Some("--include a\n"));
+        assert!(!text.contains("# whole") && text.contains("# of some tensors alone: --include a\\u000a\n"));
+        let kept = read(text.as_bytes()).unwrap();
+        assert_eq!((kept.tensors, kept.some.as_deref()), (tensors.to_vec(), Some("--include a\\u000a")));
     }
 
     #[test]
@@ -237,7 +260,7 @@ mod tests {
         #[test]
         fn any_names_read_back(names in prop::collection::btree_set(any::<String>(), 0..8), shape in prop::collection::vec(any::<usize>(), 0..4)) {
             let tensors: Vec<Hashed> = names.iter().map(|name| tensor(name, name, &shape, 7)).collect();
-            let text = write(Kind::Stored, &tensors);
+            let text = write(Kind::Stored, &tensors, None);
             prop_assert!(text.bytes().all(|b| b == b'\n' || (b' '..0x7f).contains(&b)));
             prop_assert_eq!(read(text.as_bytes()).unwrap().tensors, tensors);
         }

@@ -11,7 +11,7 @@ pub mod manifest;
 mod semantic;
 mod stored;
 
-pub use semantic::semantic;
+pub use semantic::{Names, semantic};
 pub use stored::stored;
 
 use crate::check::Progress;

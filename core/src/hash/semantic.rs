@@ -10,7 +10,7 @@ use crate::kernel::Kernel;
 use crate::source::{Dialect, WeightSource};
 use crate::table::{Absence, TensorTable, Use};
 use sha2::{Digest as _, Sha256};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// Why a tensor that is there is not hashed.
 const TIED: &str = "equal to what it is tied to, which is hashed";
@@ -54,10 +54,12 @@ pub fn semantic(
                     other.is_some_and(|(shape, digest)| (shape, digest) == (&hashed.shape, &hashed.digest))
                 };
                 match job.by {
+                    _ if !job.wanted => {}
                     Some(by) if same(by) => hashes.leave_out(&job.name, TIED, false),
                     _ => hashes.tensors.push(hashed),
                 }
             }
+            _ if !job.wanted => {}
             Ok(None) => hashes.leave_out(&job.name, ABSENT, true),
             Err(error) => hashes.leave_out(&job.name, error.to_string(), true),
         }
@@ -75,6 +77,8 @@ struct Job<'s> {
     bytes: u64,
     /// The row of the table that stands in where this is absent.
     by: Option<usize>,
+    /// Whether it was asked for; else it is what one that was may be equal to.
+    wanted: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -98,6 +102,7 @@ fn jobs<'s>(
         name: t.name.clone(),
         bytes: t.byte_len(),
         by: None,
+        wanted: true,
     };
     let Some(table) = table else {
         return index.tensors().iter().filter(|t| wanted(&[&t.name])).map(as_stored).collect();
@@ -105,6 +110,7 @@ fn jobs<'s>(
     let dialect = source.dialect();
     let mut jobs = Vec::new();
     let mut known: HashSet<String> = HashSet::new();
+    let stand_ins = stand_ins(source, table, wanted);
     for (at, row) in table.rows().iter().enumerate() {
         // What a row that only GGUF has is cut out of.
         let whole = table.part_of(at).filter(|_| dialect == Dialect::Hf).map(|(whole, ..)| whole);
@@ -114,15 +120,17 @@ fn jobs<'s>(
         let is_whole =
             || (0..table.rows().len()).any(|row| table.part_of(row).is_some_and(|(w, ..)| w == at));
         let canonical = table.name(row, Dialect::Gguf);
-        let all: Vec<&str> = names.iter().chain([&canonical]).map(String::as_str).collect();
+        let all = all_names(table, at);
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
         let unneeded = match row.gguf.is_empty() {
             true => (!is_whole()).then_some(NO_PLACE),
             false => (row.usage == Use::Helper).then_some(HELPER),
         };
-        if !wanted(&all) {
+        let asked = wanted(&all);
+        if !asked && !stand_ins.contains(&at) {
             // Nobody asked.
         } else if let Some(why) = unneeded {
-            there.iter().for_each(|tensor| hashes.leave_out(&tensor.name, why, false));
+            there.iter().filter(|_| asked).for_each(|tensor| hashes.leave_out(&tensor.name, why, false));
         } else if !row.gguf.is_empty() && (!there.is_empty() || row.absence == Absence::Fault) {
             let by = match row.absence {
                 Absence::StandIn { by, .. } => Some(by),
@@ -131,7 +139,7 @@ fn jobs<'s>(
             let bytes = there.iter().fold(0u64, |n, t| n.saturating_add(t.byte_len()));
             // Of a tensor that is cut in two each half is read.
             let bytes = if whole.is_some() { bytes / 2 } else { bytes };
-            jobs.push(Job { what: What::Row(at), name: canonical, bytes, by });
+            jobs.push(Job { what: What::Row(at), name: canonical, bytes, by, wanted: asked });
         }
         known.extend(names);
     }
@@ -145,6 +153,57 @@ fn jobs<'s>(
         }
     }
     jobs
+}
+
+/// The rows that stand in for tensors that are there and were asked for: without them nobody could tell whether those are
+/// equal to what they are tied to.
+fn stand_ins(source: &dyn WeightSource, table: &TensorTable, wanted: Wanted<'_>) -> HashSet<usize> {
+    let rows = table.rows().iter().enumerate();
+    let tied = rows.filter_map(|(at, row)| match row.absence {
+        Absence::StandIn { by, .. } => Some((at, row, by)),
+        _ => None,
+    });
+    let there = tied.filter(|(at, row, _)| {
+        let mut stored = table.stored(row, source.dialect());
+        let all = all_names(table, *at);
+        wanted(&all.iter().map(String::as_str).collect::<Vec<_>>())
+            && stored.any(|stored| source.tensors().get(&stored.name).is_some())
+    });
+    there.map(|(_, _, by)| by).collect()
+}
+
+/// All names of a row: those of both worlds, and of what it is cut out of in one of them.
+fn all_names(table: &TensorTable, at: usize) -> Vec<String> {
+    let rows = table.rows();
+    let whole = table.part_of(at).and_then(|(whole, ..)| rows.get(whole));
+    let both = rows.get(at).into_iter().chain(whole);
+    let both = both.flat_map(|row| [Dialect::Hf, Dialect::Gguf].map(|dialect| (row, dialect)));
+    let mut names: Vec<String> =
+        both.flat_map(|(row, dialect)| table.stored(row, dialect)).map(|stored| stored.name).collect();
+    names.dedup();
+    names
+}
+
+/// The names that patterns may hear of tensors by their names in GGUF: all of both worlds.
+#[derive(Debug, Default)]
+pub struct Names(HashMap<String, Vec<String>>);
+
+impl Names {
+    /// By the table of an architecture; without one each tensor has one name.
+    pub fn of(table: Option<&TensorTable>) -> Names {
+        let rows = table.map_or(&[][..], TensorTable::rows).iter().enumerate();
+        let named = rows.filter(|(_, row)| !row.gguf.is_empty());
+        let named = named.filter_map(|(at, row)| {
+            let table = table?;
+            Some((table.name(row, Dialect::Gguf), all_names(table, at)))
+        });
+        Names(named.collect())
+    }
+
+    /// All names of a tensor of which one is known.
+    pub fn all<'n>(&'n self, name: &'n str) -> Vec<&'n str> {
+        self.0.get(name).map_or_else(|| vec![name], |all| all.iter().map(String::as_str).collect())
+    }
 }
 
 impl Job<'_> {

@@ -241,6 +241,8 @@ const MOST_CONTEXT: usize = 1 << 31;
 pub struct Planned {
     /// The family's name.
     pub family: &'static str,
+    /// The config, as it was given.
+    file: PathBuf,
     architecture: Box<dyn Architecture>,
     storing: Storing,
     longest: Option<usize>,
@@ -252,8 +254,10 @@ pub struct Planned {
 pub fn config_at(registry: &Registry, path: &Path) -> Result<Option<PathBuf>> {
     match Target::at(path)? {
         Target::File(bundle) => {
-            let name = bundle.file().name();
-            let may_be = name.ends_with(".json") && !name.ends_with(".index.json");
+            // By what is in it: a file in a cache may have any name.
+            let head = bundle.file().head(HEAD).unwrap_or_default();
+            let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&head);
+            let may_be = head.trim_ascii_start().starts_with(b"{");
             let config = if may_be { check::config_file(path).ok() } else { None };
             let is = config.is_some_and(|c| c.family().is_some() || !c.classes().is_empty());
             Ok(is.then(|| path.to_owned()))
@@ -269,6 +273,9 @@ pub fn config_at(registry: &Registry, path: &Path) -> Result<Option<PathBuf>> {
         }
     }
 }
+
+/// Bytes at the beginning of a file that are looked at.
+const HEAD: usize = 256;
 
 impl Planned {
     /// Builds the family of this name, or else the one that the config names, for weights that would be stored so.
@@ -288,7 +295,7 @@ impl Planned {
         let longest = learned.or_else(|| config.peek(&CONTEXT).filter(|n| *n > 0));
         let beside = Bundle::on_disk(file)?.folder().file("tokenizer.json")?;
         let vocabulary = beside.map(|file| Vocabulary::of_file(file.len()));
-        Ok(Planned { family: plugin.name, architecture, storing, longest, vocabulary })
+        Ok(Planned { family: plugin.name, file: file.to_owned(), architecture, storing, longest, vocabulary })
     }
 
     fn table(&self) -> &TensorTable {
@@ -319,8 +326,13 @@ impl Planned {
                 self.family
             ))
         })?;
-        let outline = Outline::made(self.table(), self.storing)?;
-        let rehearsal = Rehearsal::of(decoder, self.table(), &outline, kernel)?;
+        // Whatever is refused is what the config says.
+        let of_file = |error| match error {
+            Error::Usage(why) => Error::Usage(format!("{}: {why}", self.file.display())),
+            other => other,
+        };
+        let outline = Outline::made(self.table(), self.storing).map_err(of_file)?;
+        let rehearsal = Rehearsal::of(decoder, self.table(), &outline, kernel).map_err(of_file)?;
         let owned = rehearsal.owned();
         Ok(Memory {
             family: self.family,

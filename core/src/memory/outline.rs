@@ -1,5 +1,6 @@
 //! The tensors of a model without their numbers: enough to bind them, and to go through a pass that computes nothing.
 
+use super::rehearsal::sane;
 use super::storing::Storing;
 use crate::bundle::File;
 use crate::config::Config;
@@ -37,7 +38,9 @@ impl<'s> Outline<'s> {
 
     /// Of a table whose tensors would be stored in this way; those that may be missing are.
     pub(super) fn made(table: &TensorTable, storing: Storing) -> Result<Outline<'s>> {
-        Outline::new(Tensors::Made(TensorIndex::of(listed(table, storing))), storing.dialect())
+        let index = TensorIndex::of(listed(table, storing));
+        sane(table, storing.dialect(), &index)?;
+        Outline::new(Tensors::Made(index), storing.dialect())
     }
 
     fn new(tensors: Tensors<'s>, dialect: Dialect) -> Result<Outline<'s>> {

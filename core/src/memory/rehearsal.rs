@@ -6,18 +6,19 @@
 
 use super::outline::Outline;
 use crate::architecture::Decoder;
+use crate::axis::Axis;
 use crate::cache::{KvCache, KvType};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::index::TensorInfo;
+use crate::index::TensorIndex;
 use crate::kernel::{Job, Kernel};
 use crate::ledger;
 use crate::matrix::{Matrix, Rows, RowsMut};
 use crate::ops::{Activation, Attending, Linear, Rotation, Routing};
 use crate::pass::Pass;
 use crate::quant::DecodeError;
-use crate::source::WeightSource;
-use crate::table::{TensorTable, Use};
+use crate::source::{Dialect, WeightSource};
+use crate::table::{Stored, TensorTable, Use};
 use crate::weights::Weights;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -64,7 +65,7 @@ impl Rehearsal {
         outline: &Outline<'_>,
         kernel: &dyn Kernel,
     ) -> Result<Rehearsal> {
-        sane(table, outline)?;
+        sane(table, outline.dialect(), outline.tensors())?;
         let weights = Weights::bind(table, outline, &Listener::new(1))?;
         let go = |tokens: usize| {
             let listener = Listener::new(kernel.threads());
@@ -139,28 +140,39 @@ impl Rehearsal {
 /// Most bytes that vectors and the buffers of three tokens may take: what no model comes near that anybody runs.
 const MOST: u64 = 1 << 30;
 
-/// Refuses sizes out of a config that would fill memory before anything could be told.
-fn sane(table: &TensorTable, outline: &Outline<'_>) -> Result<()> {
+/// Bytes that one tensor may have: more than any file is that anybody has.
+const MOST_STORED: u64 = 1 << 44;
+
+/// Refuses sizes out of a config that would fill memory before anything could be told. `stored` are the tensors that there
+/// would be.
+pub(super) fn sane(table: &TensorTable, dialect: Dialect, stored: &TensorIndex) -> Result<()> {
     let mut sum = 0u64;
-    for stored in table.named(outline.dialect()) {
-        let Some(info) = outline.tensors().get(&stored.name) else { continue };
-        let takes = match (stored.row.usage, info.shape.as_slice()) {
+    for expected in table.named(dialect) {
+        let Some(info) = stored.get(&expected.name) else { continue };
+        let takes = match (expected.row.usage, info.shape.as_slice()) {
             (Use::Embedding | Use::Matrix, [.., rows, cols]) => {
                 (*rows as u64).saturating_add(*cols as u64).saturating_mul(3)
             }
             _ => info.elements(),
         };
-        sum = sum.saturating_add(takes.saturating_mul(size_of::<f32>() as u64));
-        if takes.saturating_mul(size_of::<f32>() as u64) > MOST || sum > MOST.saturating_mul(64) {
-            return Err(too_large(info));
+        let bytes = takes.saturating_mul(size_of::<f32>() as u64);
+        sum = sum.saturating_add(bytes);
+        if info.byte_len() > MOST_STORED || bytes > MOST || sum > MOST.saturating_mul(64) {
+            return Err(too_large(&expected));
         }
     }
     Ok(())
 }
 
-fn too_large(info: &TensorInfo) -> Error {
-    let (name, shape) = (&info.name, &info.shape);
-    Error::Usage(format!("{name} would be {shape:?}: no machine computes with that; correct the config"))
+/// Says which length is too large, by the largest that a tensor has.
+fn too_large(expected: &Stored<'_>) -> Error {
+    let (name, shape) = (&expected.name, expected.lens());
+    let largest = expected.shape.iter().max_by_key(|axis| axis.len);
+    let why = largest.map_or_else(String::new, |axis| format!(", since {axis}"));
+    let field = largest.map_or("it", Axis::why);
+    Error::Usage(format!(
+        "{name} would be {shape:?}{why}: no machine computes with that; correct {field} in the config"
+    ))
 }
 
 /// A kernel that computes nothing and remembers what it was asked for.

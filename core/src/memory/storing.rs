@@ -1,6 +1,6 @@
 //! How the weights of a model that is not there would be stored, and what they would come to.
 
-use crate::dtype::DType;
+use crate::dtype::{Class, DType};
 use crate::source::Dialect;
 use crate::table::{Absence, Expected, TensorTable, Use};
 
@@ -21,12 +21,16 @@ pub const USUAL: [Storing; 4] =
     [Storing::Plain(DType::BF16), Storing::Blocks(DType::Q8_0), Storing::Blocks(DType::Q6_K), Storing::Mixed];
 
 impl Storing {
-    /// By its name, in any case: that of an element type that can be computed with, or `q4_k_m`.
+    /// By its name, in any case: that of an element type that weights are stored in, or `q4_k_m`.
     pub fn named(name: &str) -> Option<Storing> {
         if name.eq_ignore_ascii_case("q4_k_m") {
             return Some(Storing::Mixed);
         }
         let dtype = DType::all().find(|d| d.name().eq_ignore_ascii_case(name) && d.codec().is_some())?;
+        let held = matches!(dtype.class(), Class::Float | Class::Quantised) && dtype != DType::F64;
+        if !held {
+            return None;
+        }
         let plain = dtype.safetensors_name().is_some() && dtype.block_elements() == 1;
         Some(if plain { Storing::Plain(dtype) } else { Storing::Blocks(dtype) })
     }

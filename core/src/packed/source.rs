@@ -146,6 +146,10 @@ impl WeightSource for Unpacked {
         self.inner.bytes(tensor)
     }
 
+    fn is_big_endian(&self, tensor: &TensorInfo) -> bool {
+        self.inner.is_big_endian(tensor)
+    }
+
     fn packed(&self, tensor: &TensorInfo) -> Result<Option<Box<dyn Packed + '_>>> {
         let Some(own) = Some(tensor).filter(|t| t.is_packed()).and_then(|t| self.own(&t.name)) else {
             return self.inner.packed(tensor);

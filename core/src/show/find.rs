@@ -30,14 +30,31 @@ struct Named<'s> {
 /// How many names are suggested.
 const SUGGESTED: usize = 4;
 
+/// What of a tensor is meant: packed weights are one thing as numbers, and several as bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meant {
+    /// Its numbers.
+    Numbers,
+    /// Its bytes: of what is made of several stored tensors, those of the one that has its name.
+    Bytes,
+}
+
 /// Finds `NAME` or `NAME[RANGES]`. The whole is tried as a name first, since names may hold brackets.
-pub fn find<'s>(source: &'s dyn WeightSource, table: Option<&TensorTable>, asked: &str) -> Result<Found<'s>> {
-    if let Some(named) = named(source, table, asked)? {
+pub fn find<'s>(
+    source: &'s dyn WeightSource,
+    table: Option<&TensorTable>,
+    asked: &str,
+    meant: Meant,
+) -> Result<Found<'s>> {
+    let named = |name: &str| -> Result<Option<Named<'s>>> {
+        Ok(named(source, table, name)?.map(|named| named.as_meant(meant)))
+    };
+    if let Some(named) = named(asked)? {
         return named.with(None, asked);
     }
     let parted = asked.strip_suffix(']').and_then(|asked| asked.rsplit_once('['));
     if let Some((name, ranges)) = parted
-        && let Some(named) = named(source, table, name.trim_end())?
+        && let Some(named) = named(name.trim_end())?
     {
         return named.with(Some(ranges), asked);
     }
@@ -45,6 +62,30 @@ pub fn find<'s>(source: &'s dyn WeightSource, table: Option<&TensorTable>, asked
 }
 
 impl<'s> Named<'s> {
+    fn as_meant(self, meant: Meant) -> Named<'s> {
+        let part = self.tensor.parts.iter().find(|part| part.name == self.tensor.name);
+        match part {
+            Some(part) if meant == Meant::Bytes => {
+                let others: Vec<&str> = self
+                    .tensor
+                    .parts
+                    .iter()
+                    .map(|part| part.name.as_str())
+                    .filter(|n| *n != part.name)
+                    .collect();
+                let note = match others.as_slice() {
+                    [] => "bytes as they are stored; numbers are those that they stand for".to_owned(),
+                    others => format!(
+                        "one of the stored tensors of a matrix, which also takes {}",
+                        others.join(", ")
+                    ),
+                };
+                Named { tensor: part, index: None, notes: vec![note] }
+            }
+            _ => self,
+        }
+    }
+
     fn with(self, ranges: Option<&str>, asked: &str) -> Result<Found<'s>> {
         let shape = &self.tensor.shape;
         let usage = |why: String| Error::Usage(format!("{}: {why}", one_line(asked)));

@@ -3,7 +3,7 @@
 mod find;
 mod select;
 
-pub use find::{Found, find};
+pub use find::{Found, Meant, find};
 pub use select::{Pick, Selection};
 
 use crate::dtype::{Class, DType};
@@ -106,7 +106,7 @@ pub struct Block<'v> {
     pub at: u64,
     /// Number in the tensor of its first element.
     pub first: usize,
-    /// Its fields.
+    /// Its fields, little-endian.
     pub fields: Vec<Held<'v>>,
     /// Its elements.
     pub elements: Vec<f32>,
@@ -279,8 +279,22 @@ impl<'s> View<'s> {
         }
     }
 
-    /// The stored bytes; an error where several tensors make up the one.
+    /// Whether the file has its high bytes first.
+    pub fn is_big_endian(&self) -> bool {
+        self.source.is_big_endian(self.tensor)
+    }
+
+    /// The bytes as the file has them; an error where several tensors make up the one.
     pub fn stored(&self) -> Result<&[u8]> {
+        let data = self.little_endian()?;
+        match (self.source.files().get(self.tensor.shard), self.tensor.bytes.clone()) {
+            (Some(file), Some(bytes)) if self.is_big_endian() => file.bytes(bytes),
+            _ => Ok(data),
+        }
+    }
+
+    /// The bytes, little-endian.
+    fn little_endian(&self) -> Result<&[u8]> {
         match &self.form {
             Form::Plain(_, data) => Ok(data),
             Form::Packed(_) => {
@@ -357,7 +371,7 @@ impl<'s> View<'s> {
 
     /// A block, by its number in the tensor, or in one row of it (all axes but the innermost counted as one).
     pub fn block(&self, row: Option<usize>, number: usize) -> Result<Block<'_>> {
-        let data = self.stored()?;
+        let data = self.little_endian()?;
         let usage = |what: String| Error::Usage(format!("{}: {what}", one_line(&self.tensor.name)));
         if !self.selection.is_all(&self.tensor.shape) {
             return Err(usage(

@@ -183,6 +183,10 @@ impl WeightSource for Source {
         }
     }
 
+    fn is_big_endian(&self, tensor: &TensorInfo) -> bool {
+        self.order(tensor.shard) == Order::Big
+    }
+
     fn metadata(&self) -> &Metadata {
         &self.metadata
     }

@@ -1,8 +1,9 @@
 //! Digests for programs.
 
-use super::begin;
+use super::{begin, parts};
 use crate::commands::Told;
 use crate::terminal::Screen;
+use scantling_core::finding::Finding;
 use scantling_core::hash::Hashed;
 use scantling_core::hash::files::{FileHash, Said, Verdict};
 use scantling_core::hash::manifest::Difference;
@@ -27,14 +28,17 @@ pub fn hashes(screen: &mut Screen<'_>, told: &Told<'_>) {
             .iter()
             .map(|left| json!({"names": left.names, "why": left.why, "wanted": left.wanted})),
     );
-    out.put("written", &json!(told.wrote.map(|path| path.display().to_string())));
-    match told.against {
+    out.put_all("findings", told.findings.iter().map(parts::finding));
+    let written = told.write.filter(|(_, written)| *written);
+    out.put("written", &json!(written.map(|(path, _)| path.display().to_string())));
+    match &told.against {
         None => out.put("against", &Value::Null),
-        Some((path, differences)) => {
+        Some(against) => {
             out.object("against");
-            out.put("path", &json!(path.display().to_string()));
-            out.put("same", &json!(differences.is_empty()));
-            out.put_all("differences", differences.iter().map(|(name, d)| difference(name, d)));
+            out.put("path", &json!(against.path.display().to_string()));
+            out.put("same", &json!(against.same()));
+            out.put("partial", &json!(against.partial));
+            out.put_all("differences", against.differences.iter().map(|(name, d)| difference(name, d)));
             out.end();
         }
     }
@@ -63,10 +67,11 @@ fn difference(name: &str, difference: &Difference) -> Value {
 }
 
 /// The document of `hash --files`.
-pub fn files(screen: &mut Screen<'_>, model: &Path, files: &[FileHash]) {
+pub fn files(screen: &mut Screen<'_>, model: &Path, files: &[FileHash], findings: &[Finding]) {
     let mut out = begin(screen);
     out.put("path", &json!(model.display().to_string()));
     out.put_all("files", files.iter().map(file));
+    out.put_all("findings", findings.iter().map(parts::finding));
     out.finish();
 }
 
@@ -78,7 +83,8 @@ fn file(file: &FileHash) -> Value {
             let (kind, said) = match &record.said {
                 Said::Sha256(digest) => ("sha256", digest.to_string()),
                 Said::GitBlob(id) => ("git_blob", id.clone()),
-                Said::Unknown(text) => ("unknown", text.clone()),
+                Said::Unused(why) => ("unused", why.clone()),
+                Said::Malformed(why) => ("malformed", why.clone()),
             };
             json!({"at": record.at, "kind": kind, "said": said})
         })
@@ -86,6 +92,7 @@ fn file(file: &FileHash) -> Value {
     let verdict = match file.verdict() {
         Verdict::Agrees => "agrees",
         Verdict::Differs => "differs",
+        Verdict::Unusable => "unusable",
         Verdict::Nothing => "nothing_recorded",
         Verdict::Unread => "unread",
     };

@@ -27,6 +27,7 @@ pub fn shown(
     out.put("notes", &json!(found.notes));
     out.put("shape", &json!(view.selection().shape()));
     out.put("first_offset", &json!(view.first_at()));
+    out.put("byte_order", &json!(if view.is_big_endian() { "big" } else { "little" }));
     match shown {
         Shown::Numbers { .. } => {
             out.list("values");

@@ -1,10 +1,10 @@
 //! Digests for people, and what differs from those that were kept.
 
-use super::{GOOD, hanging, severity_style};
+use super::{GOOD, findings, hanging, severity_style};
 use crate::commands::Told;
 use crate::render::words::{bytes, plural, shape};
 use crate::terminal::{Screen, escape};
-use scantling_core::finding::Severity;
+use scantling_core::finding::{Finding, Severity};
 use scantling_core::hash::Kind;
 use scantling_core::hash::files::{FileHash, Said, Verdict};
 use scantling_core::hash::manifest::Difference;
@@ -16,16 +16,16 @@ const NAMES: usize = 3;
 /// A line for each tensor, as `sha256sum` writes them; or what differs.
 pub fn hashes(screen: &mut Screen<'_>, told: &Told<'_>) -> fmt::Result {
     let hashes = told.hashes;
-    match told.against {
-        None if told.quiet || told.wrote.is_some() => {}
+    match &told.against {
+        None if told.quiet || told.write.is_some_and(|(_, written)| written) => {}
         None => {
             for tensor in &hashes.tensors {
                 writeln!(screen, "{}  {}", tensor.digest, escape(&tensor.name))?;
             }
             writeln!(screen)?;
         }
-        Some((_, differences)) => {
-            for (name, difference) in differences {
+        Some(against) => {
+            for (name, difference) in &against.differences {
                 self::difference(screen, name, difference)?;
             }
         }
@@ -40,6 +40,7 @@ pub fn hashes(screen: &mut Screen<'_>, told: &Told<'_>) -> fmt::Result {
         }
         hanging(screen, &format!(": {}{more}: {}", names.join(", "), escape(&left.why)), 10, 2)?;
     }
+    faults(screen, told.findings)?;
     if hashes.kind == Kind::Semantic && !hashes.canonical {
         hanging(
             screen,
@@ -53,15 +54,35 @@ pub fn hashes(screen: &mut Screen<'_>, told: &Told<'_>) -> fmt::Result {
         Some(_) => writeln!(screen, "no digest of the whole: only some tensors were asked for")?,
         None => writeln!(screen, "no digest of the whole: not all tensors could be read")?,
     }
-    if let Some(path) = told.wrote {
-        writeln!(
-            screen,
-            "wrote {} to {}",
-            plural(hashes.tensors.len(), "digest"),
-            escape(&path.display().to_string())
-        )?;
+    match told.write {
+        Some((path, true)) => {
+            let count = plural(hashes.tensors.len(), "digest");
+            writeln!(screen, "wrote {count} to {}", escape(&path.display().to_string()))?;
+        }
+        Some((path, false)) => {
+            let why = if !told.findings.is_empty() {
+                "the files have faults"
+            } else if hashes.tensors.is_empty() {
+                "no tensor was hashed"
+            } else {
+                "not all tensors could be read"
+            };
+            screen.paint(severity_style(Severity::Error), "not written")?;
+            hanging(screen, &format!(": {}: {why}", escape(&path.display().to_string())), 11, 2)?;
+        }
+        None => {}
     }
     verdict(screen, told)
+}
+
+/// What is wrong with the files, so that digests of what they hold mean little.
+fn faults(screen: &mut Screen<'_>, all: &[Finding]) -> fmt::Result {
+    if all.is_empty() {
+        return Ok(());
+    }
+    writeln!(screen, "\nfindings on the files")?;
+    findings::list(screen, all.iter(), false)?;
+    writeln!(screen)
 }
 
 fn difference(screen: &mut Screen<'_>, name: &str, difference: &Difference) -> fmt::Result {
@@ -92,28 +113,33 @@ fn verdict(screen: &mut Screen<'_>, told: &Told<'_>) -> fmt::Result {
     };
     let rest = "not looked at: metadata, config, vocabulary";
     let read = bytes(hashes.bytes);
-    if let Some((path, differences)) = told.against {
-        let path = path.display().to_string();
-        let same = differences.is_empty();
-        match same {
+    if let Some(against) = &told.against {
+        let path = escape(&against.path.display().to_string()).into_owned();
+        let differences = plural(against.differences.len(), "difference");
+        if let Some(how) = against.partial.as_deref().filter(|_| !told.some) {
+            let line = format!("{path} is of some tensors alone, chosen with {}", escape(how));
+            hanging(screen, &line, 0, 2)?;
+        }
+        match against.same() {
             true => screen.paint(GOOD, "✓")?,
             false => screen.paint(severity_style(Severity::Error), "✗")?,
         }
-        let line = match differences.len() {
-            0 => format!(" all {count} of {read} {how} are those of {}; {rest}", escape(&path)),
-            n => format!(
-                " {} of {count} of {read} {how}, held against {}; {rest}",
-                plural(n, "difference"),
-                escape(&path)
-            ),
+        write!(screen, " ")?;
+        let line = match hashes.tensors.len() {
+            _ if !against.any => format!("no tensor was compared with those of {path}; {rest}"),
+            _ if !against.same() => {
+                format!("{differences} of {count} of {read} {how}, held against {path}; {rest}")
+            }
+            1 => format!("the one tensor of {read} {how} is that of {path}; {rest}"),
+            _ => format!("all {count} of {read} {how} are those of {path}; {rest}"),
         };
-        return hanging(screen, &line, 1, 2);
+        return hanging(screen, &line, 2, 2);
     }
     hanging(screen, &format!("{count} of {read} hashed {how}; {rest}"), 0, 2)
 }
 
 /// A line for each file, and what was written down of it.
-pub fn files(screen: &mut Screen<'_>, files: &[FileHash], quiet: bool) -> fmt::Result {
+pub fn files(screen: &mut Screen<'_>, files: &[FileHash], findings: &[Finding], quiet: bool) -> fmt::Result {
     for file in files {
         let name = escape(&file.name).into_owned();
         match &file.digest {
@@ -140,20 +166,31 @@ pub fn files(screen: &mut Screen<'_>, files: &[FileHash], quiet: bool) -> fmt::R
                         "  not checked: {at} says {id}, which is git's digest (SHA-1), not SHA-256"
                     )?;
                 }
-                (Said::Unknown(text), _) => {
-                    writeln!(
-                        screen,
-                        "  not checked: {at} says \"{}\", which is no digest known",
-                        escape(text)
-                    )?;
+                (Said::Unused(why), _) => {
+                    write!(screen, "  ")?;
+                    hanging(screen, &format!("not used: {at}: {}", escape(why)), 2, 4)?;
+                }
+                (Said::Malformed(why), _) => {
+                    write!(screen, "  ")?;
+                    screen.paint(severity_style(Severity::Error), "not readable")?;
+                    hanging(screen, &format!(": {at}, of {name}: {}", escape(why)), 14, 4)?;
                 }
             }
         }
+        let mut said = file.records.iter().filter_map(|record| match record.said {
+            Said::Sha256(digest) => Some(digest),
+            _ => None,
+        });
+        if said.next().is_some_and(|first| said.any(|other| other != first)) {
+            writeln!(screen, "  what was written down of {name} contradicts itself")?;
+        }
     }
+    faults(screen, findings)?;
     let count = |verdict| files.iter().filter(|file| file.verdict() == verdict).count();
     let words = [
         (Verdict::Agrees, "as they were written down"),
         (Verdict::Differs, "not as they were written down"),
+        (Verdict::Unusable, "with records that cannot be read"),
         (Verdict::Unread, "not read"),
         (Verdict::Nothing, "with nothing to hold them against"),
     ];

@@ -25,7 +25,7 @@ pub fn shown(
     shown: &Shown<'_>,
     wrote: &[Wrote<'_>],
 ) -> Result<fmt::Result> {
-    if head(screen, found, view).is_err() {
+    if head(screen, found, view, shown).is_err() {
         return Ok(Err(fmt::Error));
     }
     let all = view.tensor().elements();
@@ -56,10 +56,15 @@ pub fn shown(
     Ok(end(screen, &last, wrote))
 }
 
-fn head(screen: &mut Screen<'_>, found: &Found<'_>, view: &View<'_>) -> fmt::Result {
+fn head(screen: &mut Screen<'_>, found: &Found<'_>, view: &View<'_>, shown: &Shown<'_>) -> fmt::Result {
     let tensor = view.tensor();
     strong(screen, &escape(&tensor.name))?;
-    writeln!(screen, "  {} {}", escape(&tensor.dtype.to_string()), shape(&tensor.shape))?;
+    let order = match (view.is_big_endian(), shown) {
+        (false, _) => "",
+        (true, Shown::Block(_)) => "  big-endian, turned into little-endian here",
+        (true, _) => "  big-endian",
+    };
+    writeln!(screen, "  {} {}{order}", escape(&tensor.dtype.to_string()), self::shape(&tensor.shape))?;
     for note in &found.notes {
         write!(screen, "  ")?;
         hanging(screen, &escape(note), 2, 4)?;
