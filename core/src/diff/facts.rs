@@ -248,14 +248,13 @@ impl Compared {
             }
         }
         for other in b.iter().filter(|fact| !first.contains(fact.meaning) && fact.origin == Origin::File) {
-            match !(scaled_alike && is_scaling(other))
-                && could_say(sides[0], other)
-                && !other.dimension
-                && !is_neutral(&other.value)
-            {
-                true => self.add(None, Some(other), FactChange::Changed),
-                false => self.add(None, Some(other), FactChange::Gained),
-            }
+            let said_otherwise =
+                scaled_alike && is_scaling(other) || other.dimension || is_neutral(&other.value);
+            let change = match could_say(sides[0], other) && !said_otherwise {
+                true => FactChange::Changed,
+                false => FactChange::Gained,
+            };
+            self.add(None, Some(other), change);
         }
     }
 

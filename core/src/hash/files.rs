@@ -115,7 +115,9 @@ pub fn hash(source: &dyn WeightSource, threads: usize, progress: &dyn Progress) 
 pub fn records(source: &dyn WeightSource, file: &File) -> Vec<Record> {
     let mut records: Vec<Record> = file.trail().iter().filter_map(|path| by_name(path)).collect();
     let name = file.name();
-    let mut see = |at: String, read: &dyn Fn(&str) -> Vec<(Option<usize>, Said)>| {
+    /// Lines of a file, with their numbers where it has several.
+    type Read<'r> = &'r dyn Fn(&str) -> Vec<(Option<usize>, Said)>;
+    let mut see = |at: String, read: Read<'_>| {
         let text = match source.beside(&at) {
             Ok(None) => return,
             Ok(Some(note)) => note.read_all(MAX_NOTE_BYTES).map(|bytes| lists::text(&bytes)),

@@ -47,7 +47,7 @@ pub fn find<'s>(
     meant: Meant,
 ) -> Result<Found<'s>> {
     let named = |name: &str| -> Result<Option<Named<'s>>> {
-        Ok(named(source, table, name)?.map(|named| named.as_meant(meant)))
+        Ok(named(source, table, name)?.map(|named| named.meaning(meant)))
     };
     if let Some(named) = named(asked)? {
         return named.with(None, asked);
@@ -62,7 +62,7 @@ pub fn find<'s>(
 }
 
 impl<'s> Named<'s> {
-    fn as_meant(self, meant: Meant) -> Named<'s> {
+    fn meaning(self, meant: Meant) -> Named<'s> {
         let part = self.tensor.parts.iter().find(|part| part.name == self.tensor.name);
         match part {
             Some(part) if meant == Meant::Bytes => {

@@ -345,7 +345,7 @@ impl<'s> View<'s> {
                 places.resize(picks.len(), 0);
                 let first = self.flat(&places);
                 let past = first.saturating_add(length);
-                if whole && (first % values != 0 || past % values != 0) {
+                if whole && !(first.is_multiple_of(values) && past.is_multiple_of(values)) {
                     return Err(Error::Usage(format!(
                         "what is taken of {} is not whole blocks of {values} elements, so that it has no bytes of its \
                          own: take whole rows or blocks, or write numbers with --npy",

@@ -224,7 +224,9 @@ impl Copies {
                 layers.entry((at.prefix, at.layer)).or_default().insert(at.local, i);
             }
         }
-        let mut seen: HashMap<(&str, Vec<(&str, usize)>), usize> = HashMap::new();
+        /// What the tensors of a layer are, and what their numbers come to.
+        type Content<'t> = Vec<(&'t str, usize)>;
+        let mut seen: HashMap<(&str, Content<'_>), usize> = HashMap::new();
         for ((prefix, layer), own) in &layers {
             let varied = |i: &usize| tensors.get(*i).is_some_and(|t| !t.tally.is_constant());
             if !own.values().any(varied) {

@@ -169,7 +169,7 @@ fn in_range<B: Block>(all: &Parts) -> bool {
     for x in &all.scales[..CODES / B::SHARE] {
         let size = x.abs();
         // NaN is neither.
-        odd |= u32::from(!(size == 0.0 || (size >= TINY) & (size < HUGE)));
+        odd |= u32::from(!(size == 0.0 || (TINY..HUGE).contains(&size)));
     }
     odd == 0
 }

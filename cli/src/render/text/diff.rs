@@ -358,14 +358,12 @@ pub(in crate::render) fn headline(diff: &Diff, allowed: Allowed) -> String {
     };
     let tensors = plural(diff.pairs.len(), "tensor");
     let counted = if counted.is_empty() { String::new() } else { format!(": {}", counted.join(", ")) };
-    paragraph(screen, &format!("{mark} {what}: {tensors}{counted}"), 0)?;
-    format!("{what}: {tensors}: {}", counted.join(", "))
+    format!("{what}: {tensors}{counted}")
 }
 
 /// What was compared, and what was not.
 pub(in crate::render) fn looked_at(diff: &Diff) -> String {
     let tensors = plural(diff.pairs.len(), "tensor");
-    let measured = diff.pairs.len().saturating_sub(diff.count(Class::Uncompared));
     let mut line = format!(
         "compared {} of {tensors} by every value, and {} hyperparameters",
         diff.compared(),
