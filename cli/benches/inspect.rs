@@ -206,7 +206,7 @@ fn identity(model: &Path) {
     let open = || registry.open(model).unwrap();
     let compare = |source: &dyn WeightSource| {
         let begun = Instant::now();
-        let report = examine(&registry, source, model, &request, &Silent).unwrap();
+        let examined = examine(&registry, source, model, &request, &Silent).unwrap();
         let took = begun.elapsed();
         assert!(examined.report.worst().is_none_or(|s| s < Severity::Error));
         took

@@ -192,7 +192,9 @@ fn the_whole_depends_on_what_is_held_alone() {
         whole(&model(at, "changed", &tensors, None), &[])
     };
     assert_eq!(changed(&|_| {}), same);
-    let changes: [&dyn Fn(&mut Vec<Tensor>); 5] = [
+    /// A change to the tensors of a model.
+    type Change<'c> = &'c dyn Fn(&mut Vec<Tensor>);
+    let changes: [Change<'_>; 5] = [
         &|t| t[4].bytes[0] ^= 1,
         &|t| t[4].name.push('x'),
         &|t| t[4].shape.reverse(),

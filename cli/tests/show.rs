@@ -362,7 +362,7 @@ fn a_file_that_ends_early_shows_what_it_has() {
 fn whatever_is_taken_comes_in_its_order() {
     use models::registry;
     use scantling_core::bundle::Bundle;
-    use scantling_core::show::{Values, View, find, unravel};
+    use scantling_core::show::{Meant, Values, View, find, unravel};
     let words = [":", "0", "-1", "1:", ":2", "::2", "::-1", "1:3", "2", "...", "-2:", "3:0:-2"];
     let shapes: [&[usize]; 6] = [&[4], &[3, 5], &[1, 4], &[2, 3, 4], &[5, 1, 3], &[2, 1, 3, 4]];
     let (mut tried, mut seed) = (0, 1usize);
@@ -379,7 +379,8 @@ fn whatever_is_taken_comes_in_its_order() {
             };
             let axes = 1 + next() % shape.len();
             let ranges: Vec<&str> = (0..axes).map(|_| words[next() % words.len()]).collect();
-            let Ok(found) = find(source.as_ref(), None, &format!("t[{}]", ranges.join(", "))) else {
+            let Ok(found) = find(source.as_ref(), None, &format!("t[{}]", ranges.join(", ")), Meant::Numbers)
+            else {
                 continue;
             };
             let view = View::of(source.as_ref(), &found).unwrap();

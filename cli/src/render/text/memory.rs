@@ -1,9 +1,9 @@
 //! What a run takes in memory, for people.
 
 use super::table::Table;
-use super::{GOOD, heading, severity_style};
+use super::{GOOD, hanging, heading, severity_style};
 use crate::commands::memory::Told;
-use crate::render::words::{bytes, plural, ranges, thousands};
+use crate::render::words::{bytes, columns, plural, ranges, thousands};
 use crate::terminal::{Screen, escape};
 use scantling_core::finding::Severity;
 use scantling_core::memory::{Estimate, LayerKind};
@@ -64,7 +64,11 @@ pub fn memory(screen: &mut Screen<'_>, told: &Told<'_>) -> fmt::Result {
 }
 
 fn layer(screen: &mut Screen<'_>, kind: &LayerKind) -> fmt::Result {
-    let which = if kind.layers.len() == 1 { "layer" } else { "layers" };
+    // Of layers that alternate the first few tell which.
+    let shown = match ranges(&kind.layers) {
+        all if columns(&all) <= 24 => all,
+        long => format!("{}, {}", long.split(", ").take(4).collect::<Vec<_>>().join(", "), screen.ellipsis()),
+    };
     let kept = match (kind.cache.key, kind.cache.value) {
         (key, 0) => format!("{} numbers, which are key and value of all heads", thousands(key as u64)),
         (key, value) => {
@@ -72,14 +76,19 @@ fn layer(screen: &mut Screen<'_>, kind: &LayerKind) -> fmt::Result {
         }
     };
     let window = kind.window.map(|n| format!("; attention sees {}", plural(n, "token"))).unwrap_or_default();
-    writeln!(screen, "  {which} {}: {kept}{window}", ranges(&kind.layers))
+    let text = format!("{} ({shown}): {kept}{window}", plural(kind.layers.len(), "layer"));
+    write!(screen, "  ")?;
+    hanging(screen, &text, 2, 4)
 }
 
 fn contexts(screen: &mut Screen<'_>, told: &Told<'_>) -> fmt::Result {
     let mut rows = Table::new(&[">CONTEXT", ">KV CACHE", ">WORK", ">TOTAL", ""]);
     for e in &told.table {
-        let free = told.machine.0;
-        let mark = if free.is_some_and(|free| e.total > free) { "more than is free" } else { "" };
+        let (limit, words) = match told.fit {
+            Some((size, _)) => (Some(size), "does not fit"),
+            None => (told.machine.0, "more than is free"),
+        };
+        let mark = if limit.is_some_and(|limit| e.total > limit) { words } else { "" };
         let work = e.buffers.saturating_add(e.scratch);
         rows.row([thousands(e.context as u64), bytes(e.kv), bytes(work), bytes(e.total), mark.to_owned()]);
     }
