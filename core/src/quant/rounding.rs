@@ -17,12 +17,12 @@ pub fn block_step(dtype: DType, block: &[u8]) -> Option<f64> {
         return None;
     }
     let scale = f64::from(f16_at(block, 0)).abs();
-    let minimum = match dtype {
-        DType::Q4_1 | DType::Q5_1 => f64::from(f16_at(block, 2)).abs(),
+    let half = |x: f64| ulp(x, 10, -24) / 2.0;
+    let of_minimum = match dtype {
+        DType::Q4_1 | DType::Q5_1 => half(f64::from(f16_at(block, 2)).abs()),
         _ => 0.0,
     };
-    let half = |x: f64| ulp(x, 10, -24) / 2.0;
-    Some(scale + farthest * half(scale) + half(minimum))
+    Some(scale + farthest * half(scale) + of_minimum)
 }
 
 /// The distance between neighbouring values of a float type around a number; `None` for types that are no floats, or

@@ -297,7 +297,7 @@ mod tests {
     #[test]
     fn numbers_of_very_different_sizes_have_exponents() {
         assert_eq!(words(Values::F32(vec![1e-5, 0.25])), ["1.0e-05", "2.5e-01"]);
-        assert_eq!(words(Values::F64(vec![1e100, -1.0])), [" 1.0e+100", "-1.0e+00"]);
+        assert_eq!(words(Values::F64(vec![1e100, -1.0])), ["1.0e+100", "-1.0e+00"]);
         assert_eq!(words(Values::F32(vec![999.0, 1.0])), ["999.0", "  1.0"]);
     }
 
