@@ -117,7 +117,8 @@ fn unsafe_stays_where_it_is() {
     let mut breaches = Vec::new();
     for (file, text) in rust_files(&CRATES) {
         let allowed = UNSAFE.contains(&file.as_str())
-            || file.starts_with("kernels/src/")
+            // Among the tests of kernels one counts what is allocated.
+            || file.starts_with("kernels/")
             || file.starts_with("cli/tests/tidy");
         let holds =
             |l: &str| code(l).split(|c: char| !c.is_alphanumeric() && c != '_').any(|w| w == "unsafe");

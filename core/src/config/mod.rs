@@ -516,16 +516,8 @@ impl Config {
         if name.is_empty() || guessed {
             return; // A key that this file's world does not have, or a value that follows from a placeholder.
         }
-        let fact = Fact {
-            key,
-            name,
-            symbol: key.symbol,
-            meaning: key.meaning,
-            value,
-            origin,
-            dimension,
-            note: None,
-        };
+        let (symbol, meaning) = (key.symbol, key.meaning);
+        let fact = Fact { key, name, symbol, meaning, value, origin, dimension, note: None };
         let mut facts = self.facts.borrow_mut();
         if !facts.iter().any(|f| f.meaning == fact.meaning) {
             facts.push(fact);
