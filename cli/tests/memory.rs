@@ -386,7 +386,7 @@ fn sizes_that_no_machine_has_are_told_with_their_field() {
         std::fs::write(&path, family("qwen3", json!({ field: size })).to_string()).unwrap();
         let run = asked(path.to_str().unwrap(), &[]);
         assert_eq!(run.code, 2, "{field}: {}", run.out);
-        let message = run.out.split_whitespace().collect::<Vec<_>>().join(" ");
+        let message = run.err.split_whitespace().collect::<Vec<_>>().join(" ");
         for told in ["config.json: ", "would be", "in the config", field] {
             assert!(message.contains(told), "{field}: {told} is not in {message}");
         }
