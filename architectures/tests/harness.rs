@@ -99,16 +99,18 @@ fn both(plugin: &ArchitecturePlugin, folder: &Path) -> [PathBuf; 2] {
 
     let mut gguf = Vec::new();
     let source = registry().open(&hf).unwrap();
+    let exact = kernels();
+    let kernel = &*exact[0];
     for (i, row) in table.rows().iter().enumerate().filter(|(_, row)| stored(row) && !row.gguf.is_empty()) {
         let name = table.name(row, Dialect::Gguf);
-        let numbers = Converted::of(table, i, source.as_ref(), &*kernels()[0]).unwrap();
+        let numbers = Converted::of(table, i, source.as_ref(), kernel).unwrap();
         let numbers =
             numbers.unwrap_or_else(|| panic!("{}: nothing says what {name} is made of", plugin.name));
         let mut values = vec![f32::NAN; numbers.len()];
         // Two grains at a time: pieces have to fit together, too.
         let piece = 2 * numbers.grain();
         for (i, out) in values.chunks_mut(piece).enumerate() {
-            numbers.read(&*kernels()[0], i * piece, out);
+            numbers.read(kernel, i * piece, out);
         }
         gguf.push((name, numbers.shape().to_vec(), values));
     }
