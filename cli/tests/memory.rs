@@ -376,11 +376,8 @@ fn requests_that_cannot_be_met_are_told() {
 fn sizes_that_no_machine_has_are_told_with_their_field() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("config.json");
-    let cases = [
-        ("vocab_size", 10u64.pow(15)),
-        ("hidden_size", 1 << 40),
-        ("intermediate_size", (1 << 63) - 1),
-    ];
+    let cases =
+        [("vocab_size", 10u64.pow(15)), ("hidden_size", 1 << 40), ("intermediate_size", (1 << 63) - 1)];
     for (field, size) in cases {
         std::fs::write(&path, family("qwen3", json!({ field: size })).to_string()).unwrap();
         let run = asked(path.to_str().unwrap(), &[]);

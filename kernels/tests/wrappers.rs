@@ -197,7 +197,9 @@ fn ops_of_the_trait() -> Vec<&'static str> {
     let body = source.split_once("pub trait Kernel").unwrap().1.split_once("\n}").unwrap().0;
     let methods = body.lines().filter_map(|l| l.strip_prefix("    fn ")?.split(['(', '<']).next());
     let mut ops: Vec<&str> = methods
-        .filter(|m| !["name", "base", "precision", "threads", "report", "label"].contains(m))
+        .filter(|m| {
+            !["name", "base", "precision", "threads", "report", "label", "scratch", "distance"].contains(m)
+        })
         .collect();
     ops.sort_unstable();
     ops

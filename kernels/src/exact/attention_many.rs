@@ -47,8 +47,16 @@ impl Op for Takes<'_> {
             8 => Heads::<S, 6, 2>::room(self.0, self.1),
             _ => Heads::<S, 12, 2>::room(self.0, self.1),
         };
-        size_of::<f32>() * room.iter().sum::<usize>()
+        // Scores and weights grow as more positions are seen: for a moment they are there twice.
+        let [keys, values, queries, scores, weights] = room;
+        let grown = 2 * (scores + weights) + wide::<S>(self.0.value);
+        size_of::<f32>() * (keys + values + queries + grown)
     }
+}
+
+/// How many numbers are widened at a time, of keys or of a value with so many elements.
+fn wide<S: Simd>(value: usize) -> usize {
+    (S::LANES * DEEP).max(value)
 }
 
 /// All heads, in tiles of `M` query heads by `V` vectors.
@@ -115,7 +123,7 @@ impl<'a, S: Simd, const M: usize, const V: usize> Heads<'a, S, M, V> {
     #[inline(always)]
     fn widen(&mut self, g: usize) {
         let (s, how, count) = (self.s, self.a.how, self.a.k.rows());
-        let mut wide = vec![0.0; (S::LANES * DEEP).max(how.value)];
+        let mut wide = vec![0.0; wide::<S>(how.value)];
         if how.key > 0 {
             let panels = self.keys.chunks_exact_mut(Self::WIDE * how.key);
             for (panel, at) in panels.zip((0..count).step_by(Self::WIDE)) {
