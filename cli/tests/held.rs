@@ -152,7 +152,7 @@ fn records_that_cannot_be_used_are_named() {
         ("SHA256SUMS", format!("SHA256 ({FILE}) = {zero}\n"), 1, "differs", "differs from"),
         ("SHA256SUMS", format!("\\{digest}  {FILE}\n"), 0, "agrees", "agrees with"),
         ("SHA256SUMS", format!("\\{zero}  {FILE}\n"), 1, "differs", "differs from"),
-        ("SHA256SUMS", format!("{cut}  {FILE}\n"), 1, "unusable", "63 digits, and SHA-256 has 64"),
+        ("SHA256SUMS", format!("{cut}  {FILE}\n"), 1, "unusable", "length 63, and SHA-256 is of 64"),
         ("SHA256SUMS", format!("{cut}  other\n"), 0, "nothing_recorded", "nothing to hold them against"),
         (
             "SHA256SUMS",

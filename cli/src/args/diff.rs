@@ -66,8 +66,8 @@ pub struct DiffArgs {
     /// Write a page for a browser too, with a list of every pair and a picture of how far apart layers are
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Threads [default: one to a core]
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    /// Threads; 0 for one to a core
+    #[arg(long, value_name = "N", env = "SCANTLING_THREADS", default_value = "0", value_parser = super::threads)]
     pub threads: usize,
     /// Show all findings, however many are alike
     #[arg(long)]

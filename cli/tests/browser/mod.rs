@@ -1,23 +1,27 @@
-//! A real browser without a window, driven as WebDriver says: JSON over HTTP to a chromedriver on this machine. The
-//! whole of it that is needed here is shorter than what a client crate would add to every build.
+//! A real browser without a window, driven through chromedriver on this machine.
 #![allow(clippy::print_stdout, reason = "tests say what they skip")]
 
+use fantoccini::actions::{InputSource, KeyAction, KeyActions};
+use fantoccini::error::CmdError;
+use fantoccini::wd::WebDriverCompatibleCommand;
+use fantoccini::{Client, ClientBuilder, Locator};
+use hyper_util::client::legacy::connect::HttpConnector;
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpStream;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
+use tokio::runtime::Runtime;
 
 /// How long a command may take; a machine may be busy with other tests.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A browser with one page; ended when it is dropped.
 pub struct Browser {
-    driver: Child,
-    port: u16,
-    session: String,
+    client: Option<Client>,
+    runtime: Runtime,
+    _driver: Driver,
     _profile: TempDir,
 }
 
@@ -34,15 +38,8 @@ impl Browser {
                 return None;
             }
         }
-        let mut driver = Command::new("chromedriver")
-            .arg("--port=0")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let port = port_of(&mut driver);
+        let driver = Driver::start();
         let profile = tempfile::tempdir().unwrap();
-        let mut browser = Browser { driver, port, session: String::new(), _profile: profile };
         let mut args: Vec<String> = [
             "headless",
             "no-sandbox",
@@ -57,20 +54,25 @@ impl Browser {
         ]
         .map(|arg| format!("--{arg}"))
         .to_vec();
-        args.push(format!("--user-data-dir={}", browser._profile.path().display()));
+        args.push(format!("--user-data-dir={}", profile.path().display()));
         let capabilities = json!({
             "browserName": "chrome",
             "goog:chromeOptions": {"args": args},
             "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
         });
-        let made = browser.send("POST", "/session", &json!({"capabilities": {"alwaysMatch": capabilities}}));
-        browser.session = made["sessionId"].as_str().unwrap().to_owned();
-        Some(browser)
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let client = runtime.block_on(async {
+            let mut builder = ClientBuilder::new(HttpConnector::new());
+            builder.capabilities(capabilities.as_object().unwrap().clone());
+            builder.connect(&format!("http://127.0.0.1:{}", driver.port)).await.unwrap()
+        });
+        Some(Browser { client: Some(client), runtime, _driver: driver, _profile: profile })
     }
 
     /// Opens a file.
     pub fn open(&self, file: &Path) {
-        self.to("url", json!({"url": url(file)}));
+        let url = url(file);
+        self.run(|client| async move { client.goto(&url).await });
     }
 
     /// What a function body gives.
@@ -80,7 +82,9 @@ impl Browser {
 
     /// The same, with arguments.
     pub fn js_with(&self, body: &str, args: Value) -> Value {
-        self.to("execute/sync", json!({"script": body, "args": args}))
+        let Value::Array(args) = args else { panic!("{args}") };
+        let body = body.to_owned();
+        self.run(|client| async move { client.execute(&body, args).await })
     }
 
     /// Text that a function body gives.
@@ -98,24 +102,26 @@ impl Browser {
 
     /// Clicks what a selector finds, as a pointer does: what lies under something else cannot be clicked.
     pub fn click(&self, selector: &str) {
-        let found = self.to("element", json!({"using": "css selector", "value": selector}));
-        let id = found.as_object().unwrap().values().next().unwrap().as_str().unwrap().to_owned();
-        // What a page keeps at its top would lie over what is brought just into view.
-        self.js_with("arguments[0].scrollIntoView({block: 'center'})", json!([found]));
-        self.to(&format!("element/{id}/click"), json!({}));
+        let selector = selector.to_owned();
+        self.run(|client| async move {
+            let found = client.find(Locator::Css(&selector)).await?;
+            // What a page keeps at its top would lie over what is brought just into view.
+            let centre = "arguments[0].scrollIntoView({block: 'center'})";
+            client.execute(centre, vec![serde_json::to_value(&found)?]).await?;
+            found.click().await
+        });
     }
 
     /// Presses keys, one after the other, wherever the focus is.
     pub fn keys(&self, keys: &str) {
-        let press =
-            |key: char| [json!({"type": "keyDown", "value": key}), json!({"type": "keyUp", "value": key})];
-        let actions: Vec<Value> = keys.chars().flat_map(press).collect();
-        self.to("actions", json!({"actions": [{"type": "key", "id": "keys", "actions": actions}]}));
+        let press = |value| [KeyAction::Down { value }, KeyAction::Up { value }];
+        let actions = keys.chars().flat_map(press).fold(KeyActions::new("keys".into()), InputSource::then);
+        self.run(|client| async move { client.perform_actions(actions).await });
     }
 
     /// A command of the browser's own.
     pub fn devtools(&self, command: &str, params: Value) -> Value {
-        self.to("goog/cdp/execute", json!({"cmd": command, "params": params}))
+        self.issue("goog/cdp/execute", json!({"cmd": command, "params": params}))
     }
 
     /// So wide a page, as one who prefers light or dark sees it, on a screen or on paper.
@@ -129,13 +135,13 @@ impl Browser {
 
     /// What the console was told since it was last asked.
     pub fn console(&self) -> Vec<String> {
-        let log = self.to("se/log", json!({"type": "browser"}));
+        let log = self.issue("se/log", json!({"type": "browser"}));
         log.as_array().unwrap().iter().map(|entry| entry["message"].to_string()).collect()
     }
 
     /// What was asked for over any network, or from the disk, since it was last asked.
     pub fn requests(&self) -> Vec<String> {
-        let log = self.to("se/log", json!({"type": "performance"}));
+        let log = self.issue("se/log", json!({"type": "performance"}));
         let events = log.as_array().unwrap().iter().map(|entry| {
             let event: Value = serde_json::from_str(entry["message"].as_str().unwrap()).unwrap();
             event["message"].clone()
@@ -148,62 +154,69 @@ impl Browser {
         sent.map(|event| event["params"]["request"]["url"].as_str().unwrap().to_owned()).collect()
     }
 
-    fn to(&self, command: &str, body: Value) -> Value {
-        self.send("POST", &format!("/session/{}/{command}", self.session), &body)
+    /// A command of chromedriver's own.
+    fn issue(&self, endpoint: &'static str, body: Value) -> Value {
+        self.run(|client| async move { client.issue_cmd(Own { endpoint, body }).await })
     }
 
-    fn send(&self, method: &str, path: &str, body: &Value) -> Value {
-        self.try_send(method, path, body).unwrap_or_else(|fault| panic!("{method} {path}: {fault}"))
-    }
-
-    fn try_send(&self, method: &str, path: &str, body: &Value) -> Result<Value, String> {
-        let fault = |error: std::io::Error| error.to_string();
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).map_err(fault)?;
-        stream.set_read_timeout(Some(PATIENCE)).map_err(fault)?;
-        let body = body.to_string();
-        let head = format!(
-            "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nConnection: close\r\nContent-Type: application/json\r\n\
-             Content-Length: {}\r\n\r\n",
-            self.port,
-            body.len()
-        );
-        stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes())).map_err(fault)?;
-        let body = answer_of(&mut BufReader::new(stream)).map_err(fault)?;
-        let mut answer: Value = serde_json::from_str(&body).map_err(|error| format!("{error}: {body}"))?;
-        let value = answer["value"].take();
-        match value["error"].as_str() {
-            Some(error) => Err(format!("{error}: {}", value["message"])),
-            None => Ok(value),
-        }
+    #[track_caller]
+    fn run<T, F: Future<Output = Result<T, CmdError>>>(&self, command: impl FnOnce(Client) -> F) -> T {
+        let client = self.client.clone().unwrap();
+        let answer = async { tokio::time::timeout(PATIENCE, command(client)).await };
+        self.runtime.block_on(answer).expect("the browser answers in time").unwrap()
     }
 }
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // Ends the browser, then what drives it.
-        let _ = self.try_send("DELETE", &format!("/session/{}", self.session), &json!({}));
-        let _ = self.driver.kill();
-        let _ = self.driver.wait();
+        // Ends the browser; what drives it ends with its own drop.
+        if let Some(client) = self.client.take() {
+            let _ = self.runtime.block_on(client.close());
+        }
     }
 }
 
-/// The body of an answer: the driver tells its length, and leaves the connection open.
-fn answer_of(from: &mut impl BufRead) -> std::io::Result<String> {
-    let mut length = 0;
-    loop {
-        let mut line = String::new();
-        from.read_line(&mut line)?;
-        match line.trim_end().split_once(':') {
-            Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
-                length = value.trim().parse().map_err(std::io::Error::other)?;
-            }
-            None if line.trim_end().is_empty() => break,
-            _ => {}
-        }
+/// A command that is in no standard.
+#[derive(Debug)]
+struct Own {
+    endpoint: &'static str,
+    body: Value,
+}
+
+impl WebDriverCompatibleCommand for Own {
+    fn endpoint(&self, base: &url::Url, session: Option<&str>) -> Result<url::Url, url::ParseError> {
+        base.join(&format!("session/{}/{}", session.unwrap_or_default(), self.endpoint))
     }
-    let mut body = vec![0; length];
-    from.read_exact(&mut body)?;
-    String::from_utf8(body).map_err(std::io::Error::other)
+
+    fn method_and_body(&self, _: &url::Url) -> (http::Method, Option<String>) {
+        (http::Method::POST, Some(self.body.to_string()))
+    }
+}
+
+/// A chromedriver that is ready; ended when it is dropped.
+struct Driver {
+    process: Child,
+    port: u16,
+}
+
+impl Driver {
+    fn start() -> Driver {
+        let mut process = Command::new("chromedriver")
+            .arg("--port=0")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let port = port_of(&mut process);
+        Driver { process, port }
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
 }
 
 /// The address of a file.

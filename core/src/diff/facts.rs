@@ -337,8 +337,9 @@ impl Compared {
             let more = names.len().saturating_sub(SHOWN);
             let shown: Vec<&str> = names.iter().take(SHOWN).copied().collect();
             let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
-            let message =
-                format!("{} keys beside the hyperparameters differ: {}{rest}", names.len(), shown.join(", "));
+            let differ = if names.len() == 1 { "key differs" } else { "keys differ" };
+            let shown = shown.join(", ");
+            let message = format!("beside the hyperparameters {} {differ}: {shown}{rest}", names.len());
             let worth = names.iter().any(|name| name.starts_with("tokenizer.ggml."));
             let severity = if worth { Severity::Warning } else { Severity::Note };
             self.findings.push(Finding::new(&KEYS_DIFFER, message).severity(severity));

@@ -47,10 +47,7 @@ impl Op for Takes<'_> {
             8 => Heads::<S, 6, 2>::room(self.0, self.1),
             _ => Heads::<S, 12, 2>::room(self.0, self.1),
         };
-        // Scores and weights grow as more positions are seen: for a moment they are there twice.
-        let [keys, values, queries, scores, weights] = room;
-        let grown = 2 * (scores + weights) + wide::<S>(self.0.value);
-        size_of::<f32>() * (keys + values + queries + grown)
+        size_of::<f32>() * (room.iter().sum::<usize>() + wide::<S>(self.0.value))
     }
 }
 
@@ -80,9 +77,9 @@ impl<'a, S: Simd, const M: usize, const V: usize> Heads<'a, S, M, V> {
 
     #[inline(always)]
     fn new(s: S, a: Attend<'a>) -> Self {
-        let [keys, values, queries, ..] = Self::room(&a.how, a.k.rows());
-        let (keys, values, queries) = (vec![0.0; keys], vec![0.0; values], vec![0.0; queries]);
-        Heads { s, a, keys, values, queries, scores: Vec::new(), weights: Vec::new() }
+        let room = Self::room(&a.how, a.k.rows());
+        let [keys, values, queries, scores, weights] = room.map(|numbers| vec![0.0; numbers]);
+        Heads { s, a, keys, values, queries, scores, weights }
     }
 
     /// How many numbers each of its parts has at most, of so many positions.
@@ -155,7 +152,6 @@ impl<'a, S: Simd, const M: usize, const V: usize> Heads<'a, S, M, V> {
         let from = panels.start * Self::WIDE;
         let length = panels.len() * Self::WIDE;
         let tiles = some.len().div_ceil(M);
-        self.scores.resize((tiles * M * length).max(self.scores.len()), 0.0);
         self.look(g, some.clone(), panels);
         for (row, i) in some.clone().enumerate() {
             let (seen, (_, h)) = (self.seen(g, i), self.query(g, i));
@@ -200,7 +196,6 @@ impl<'a, S: Simd, const M: usize, const V: usize> Heads<'a, S, M, V> {
         let (s, count, width) = (self.s, self.a.k.rows(), self.a.how.value);
         let (first, last) = (self.seen(g, start + rows.start), self.seen(g, start + rows.end - 1));
         let shared = last.start..first.end.max(last.start);
-        self.weights.resize((shared.len() * M).max(self.weights.len()), 0.0);
         for m in 0..M {
             // Past the last query stand weights of another: their sums go nowhere.
             let row = (rows.start + m.min(rows.len() - 1)) * length + shared.start - from;

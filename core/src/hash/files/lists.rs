@@ -34,7 +34,7 @@ pub(super) fn no_digest(text: &str) -> String {
     let told: String = text.chars().take(TOLD).collect();
     let digits = text.chars().count();
     match text.chars().all(|c| c.is_ascii_hexdigit()) {
-        true => format!("\"{told}\" has {digits} digits, and SHA-256 has 64"),
+        true => format!("\"{told}\" is hexadecimal of length {digits}, and SHA-256 is of 64"),
         false => format!("\"{told}\" is no SHA-256"),
     }
 }
@@ -233,7 +233,7 @@ mod tests {
             (
                 format!("{cut}  m"),
                 "malformed: \"a7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\" \
-              has 63 digits, and SHA-256 has 64",
+              is hexadecimal of length 63, and SHA-256 is of 64",
             ),
             (
                 format!("x{cut}  m"),
@@ -243,7 +243,7 @@ mod tests {
             (
                 format!("SHA256 (m) = {cut}"),
                 "malformed: \"a7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\" \
-              has 63 digits, and SHA-256 has 64",
+              is hexadecimal of length 63, and SHA-256 is of 64",
             ),
             (format!("MD5 (m) = {cut}"), "unused: MD5 is not checked here"),
             (format!("{HEX}  b/m"), "unused: it names another file, \"b/m\""),
