@@ -25,7 +25,7 @@ pub use tokens::*;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use scantling_core::finding::Part;
+use scantling_core::finding::{Part, Severity};
 use std::path::PathBuf;
 
 const EXIT_CODES: &str = "\
@@ -334,6 +334,17 @@ pub enum FailOn {
     Warning,
     /// Nothing: only what cannot be read at all fails
     Never,
+}
+
+impl FailOn {
+    /// The least severity that counts, if any does.
+    pub fn severity(self) -> Option<Severity> {
+        match self {
+            FailOn::Error => Some(Severity::Error),
+            FailOn::Warning => Some(Severity::Warning),
+            FailOn::Never => None,
+        }
+    }
 }
 
 /// Forms of what is listed.

@@ -152,7 +152,7 @@ fn records_that_cannot_be_used_are_named() {
         ("SHA256SUMS", format!("SHA256 ({FILE}) = {zero}\n"), 1, "differs", "differs from"),
         ("SHA256SUMS", format!("\\{digest}  {FILE}\n"), 0, "agrees", "agrees with"),
         ("SHA256SUMS", format!("\\{zero}  {FILE}\n"), 1, "differs", "differs from"),
-        ("SHA256SUMS", format!("{cut}  {FILE}\n"), 1, "unusable", "length 63, and SHA-256 is of 64"),
+        ("SHA256SUMS", format!("{cut}  {FILE}\n"), 1, "unusable", "of length 63, and SHA-256 is of 64"),
         ("SHA256SUMS", format!("{cut}  other\n"), 0, "nothing_recorded", "nothing to hold them against"),
         (
             "SHA256SUMS",
@@ -165,7 +165,7 @@ fn records_that_cannot_be_used_are_named() {
         ("SHA256SUMS", format!("{zero}  {FILE}\n{digest}  {FILE}\n"), 1, "differs", "contradicts itself"),
         (own, format!("{digest}  /where/it/was/{FILE}\n"), 0, "agrees", "agrees with"),
         (own, format!("{zero}  other.safetensors\n"), 0, "nothing_recorded", "it names another file"),
-        (own, cut.to_owned(), 1, "unusable", "63 digits"),
+        (own, cut.to_owned(), 1, "unusable", "of length 63"),
         (own, String::new(), 1, "unusable", "it is empty"),
         (note, String::new(), 1, "unusable", "it has no second line"),
         (
@@ -176,7 +176,7 @@ fn records_that_cannot_be_used_are_named() {
             "it has no second line",
         ),
         (note, "one\ntwo\nthree\n".to_owned(), 1, "unusable", "\"two\" is no SHA-256"),
-        (note, format!("one\n{cut}\nthree\n"), 1, "unusable", "63 digits"),
+        (note, format!("one\n{cut}\nthree\n"), 1, "unusable", "of length 63"),
     ];
     for (place, text, code, verdict, told) in cases {
         let path = at.join("good").join(place);

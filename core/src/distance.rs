@@ -95,15 +95,17 @@ pub struct Worst {
     /// Which.
     pub index: u64,
     /// One.
-    pub a: f32,
+    pub a: f64,
     /// The other.
-    pub b: f32,
+    pub b: f64,
+    /// How far they are apart.
+    pub error: f64,
 }
 
 impl Worst {
-    /// How far they are apart.
-    pub fn error(&self) -> f64 {
-        (f64::from(self.b) - f64::from(self.a)).abs()
+    fn of(index: u64, a: f32, b: f32) -> Worst {
+        let (a, b) = (f64::from(a), f64::from(b));
+        Worst { index, a, b, error: (b - a).abs() }
     }
 }
 
@@ -145,7 +147,7 @@ impl Distance {
     }
 
     fn consider(&mut self, worst: Worst) {
-        if worst.error() > self.worst.map_or(0.0, |w| w.error()) {
+        if worst.error > self.worst.map_or(0.0, |w| w.error) {
             self.worst = Some(worst);
         }
     }
@@ -194,11 +196,10 @@ impl Distance {
         let from = a.iter().zip(b).position(differ).unwrap_or(0) as u64;
         let to = a.iter().zip(b).rposition(differ).unwrap_or(0) as u64;
         self.extend(first.saturating_add(from), first.saturating_add(to));
-        if largest > self.worst.map_or(0.0, |w| w.error()) {
+        if largest > self.worst.map_or(0.0, |w| w.error) {
             let pairs = a.iter().zip(b).enumerate();
-            let found =
-                pairs.map(|(i, (a, b))| Worst { index: first.saturating_add(i as u64), a: *a, b: *b });
-            found.filter(|w| w.error() >= largest).take(1).for_each(|w| self.consider(w));
+            let found = pairs.map(|(i, (a, b))| Worst::of(first.saturating_add(i as u64), *a, *b));
+            found.filter(|w| w.error >= largest).take(1).for_each(|w| self.consider(w));
         }
     }
 
@@ -208,34 +209,50 @@ impl Distance {
         let mut run = Run::default();
         for (i, (&a, &b)) in a.iter().zip(b).enumerate() {
             let index = first.saturating_add(i as u64);
-            let same = a == b || a.is_nan() && b.is_nan();
-            if !same {
-                self.differing = self.differing.saturating_add(1);
-                self.extend(index, index);
-            }
-            let finite = [a.is_finite(), b.is_finite()];
-            for (count, finite) in self.not_finite.iter_mut().zip(finite) {
-                *count = count.saturating_add(u64::from(!finite));
-            }
-            if finite[0] != finite[1] || !finite[0] && !same {
-                self.first_not_finite.get_or_insert(index);
-            }
-            self.skipped = self.skipped.saturating_add(u64::from(finite != [true, true]));
-            if finite == [true, true] {
-                let (wide_a, wide_b) = (f64::from(a), f64::from(b));
-                let apart = wide_b - wide_a;
+            let (wide_a, wide_b) = (f64::from(a), f64::from(b));
+            let apart = wide_b - wide_a;
+            if self.met(index, a == b || a.is_nan() && b.is_nan(), [wide_a, wide_b]) {
                 self.sum += apart;
                 run.squares += apart * apart;
                 run.a += wide_a * wide_a;
                 run.b += wide_b * wide_b;
                 run.largest = run.largest.max(apart.abs());
-                self.consider(Worst { index, a, b });
+                self.consider(Worst::of(index, a, b));
             }
         }
         self.squares += run.squares;
         self.a += run.a;
         self.b += run.b;
         run
+    }
+
+    /// Adds a pair of any numbers, and how far they are apart.
+    pub fn add(&mut self, index: u64, same: bool, [a, b]: [f64; 2], apart: f64) {
+        if self.met(index, same, [a, b]) {
+            self.sum += apart;
+            self.squares += apart * apart;
+            self.a += a * a;
+            self.b += b * b;
+            self.consider(Worst { index, a, b, error: apart.abs() });
+        }
+    }
+
+    /// Counts a pair in; whether it goes into the sums.
+    fn met(&mut self, index: u64, same: bool, pair: [f64; 2]) -> bool {
+        if !same {
+            self.differing = self.differing.saturating_add(1);
+            self.extend(index, index);
+        }
+        let finite = pair.map(f64::is_finite);
+        for (count, finite) in self.not_finite.iter_mut().zip(finite) {
+            *count = count.saturating_add(u64::from(!finite));
+        }
+        if finite[0] != finite[1] || !finite[0] && !same {
+            self.first_not_finite.get_or_insert(index);
+        }
+        let counts = finite == [true, true];
+        self.skipped = self.skipped.saturating_add(u64::from(!counts));
+        counts
     }
 
     fn extend(&mut self, from: u64, to: u64) {
@@ -283,7 +300,7 @@ impl Distance {
 
     /// The largest error.
     pub fn max(&self) -> f64 {
-        self.worst.map_or(if self.says_nothing() { f64::NAN } else { 0.0 }, |w| w.error())
+        self.worst.map_or(if self.says_nothing() { f64::NAN } else { 0.0 }, |w| w.error)
     }
 
     /// The number that `a` is best multiplied by to be `b`, and what is left of the error then, as a share of `b`.
@@ -291,6 +308,11 @@ impl Distance {
         let factor = self.products() / self.a;
         let left = (self.b - factor * self.products()).max(0.0);
         (factor, (left / self.b).sqrt())
+    }
+
+    /// The number that the values of a side are best multiplied by to be those of the other.
+    pub fn nearest_factor(&self, side: usize) -> f64 {
+        self.products() / if side == 0 { self.a } else { self.b }
     }
 
     /// The number that is best added to `a` to be `b`, and what is left of the error then, as a share of that number.
@@ -322,7 +344,7 @@ mod tests {
         let d = of(10, &a, &b);
         assert_eq!((d.count, d.differing, d.span), (4, 2, Some((12, 13))));
         assert_eq!((d.sum, d.squares, d.a, d.b, d.products()), (0.0, 8.0, 26.0, 30.0, 24.0));
-        assert_eq!(d.worst, Some(Worst { index: 12, a: 0.0, b: 2.0 }));
+        assert_eq!(d.worst, Some(Worst { index: 12, a: 0.0, b: 2.0, error: 2.0 }));
         assert_eq!(d.rms(), 2f64.sqrt());
         assert_eq!(d.relative(), (8.0f64 / 26.0).sqrt());
         assert!((d.cosine() - 24.0 / (26.0f64 * 30.0).sqrt()).abs() < 1e-15);

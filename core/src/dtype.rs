@@ -143,7 +143,7 @@ struct Row {
     in_safetensors: bool,
     codec: Option<Codec>,
     layout: Option<&'static Layout>,
-    error: Option<f64>,
+    rounds: Option<(f64, f64)>,
 }
 
 #[rustfmt::skip]
@@ -174,33 +174,33 @@ static TABLE: [Row; 49] = {
         Row::new(F6_E2M3, "F6_E2M3",  4,   3, Float).safetensors(),
         Row::new(F6_E3M2, "F6_E3M2",  4,   3, Float).safetensors(),
         Row::new(F4,      "F4",       2,   1, Float).decode(fp4::f4).safetensors(),
-        Row::new(Q4_0,    "Q4_0",    32,  18, Quantised).decode(q_legacy::q4_0).error(0.1146).ggml(2).fields(&fields::Q4_0),
-        Row::new(Q4_1,    "Q4_1",    32,  20, Quantised).decode(q_legacy::q4_1).error(0.0905).ggml(3).fields(&fields::Q4_1),
-        Row::new(Q5_0,    "Q5_0",    32,  22, Quantised).decode(q_legacy::q5_0).error(0.0575).ggml(6).fields(&fields::Q5_0),
-        Row::new(Q5_1,    "Q5_1",    32,  24, Quantised).decode(q_legacy::q5_1).error(0.0460).ggml(7).fields(&fields::Q5_1),
-        Row::new(Q8_0,    "Q8_0",    32,  34, Quantised).decode(q_legacy::q8_0).error(0.0069).ggml(8).fields(&fields::Q8_0),
+        Row::new(Q4_0,    "Q4_0",    32,  18, Quantised).decode(q_legacy::q4_0).rounds(0.1146, 0.992).ggml(2).fields(&fields::Q4_0),
+        Row::new(Q4_1,    "Q4_1",    32,  20, Quantised).decode(q_legacy::q4_1).rounds(0.0905, 0.989).ggml(3).fields(&fields::Q4_1),
+        Row::new(Q5_0,    "Q5_0",    32,  22, Quantised).decode(q_legacy::q5_0).rounds(0.0575, 0.996).ggml(6).fields(&fields::Q5_0),
+        Row::new(Q5_1,    "Q5_1",    32,  24, Quantised).decode(q_legacy::q5_1).rounds(0.0460, 0.998).ggml(7).fields(&fields::Q5_1),
+        Row::new(Q8_0,    "Q8_0",    32,  34, Quantised).decode(q_legacy::q8_0).rounds(0.0069, 1.000).ggml(8).fields(&fields::Q8_0),
         Row::new(Q8_1,    "Q8_1",    32,  36, Quantised).decode(q_legacy::q8_1).suspect(q_legacy::q8_1_suspect).ggml(9).fields(&fields::Q8_1),
-        Row::new(Q2_K,    "Q2_K",   256,  84, Quantised).decode(k::q2_k).error(0.3688).ggml(10).fields(&fields::Q2_K),
-        Row::new(Q3_K,    "Q3_K",   256, 110, Quantised).decode(k::q3_k).error(0.1807).ggml(11).fields(&fields::Q3_K),
-        Row::new(Q4_K,    "Q4_K",   256, 144, Quantised).decode(k::q4_k).error(0.0870).ggml(12).fields(&fields::Q4_K),
-        Row::new(Q5_K,    "Q5_K",   256, 176, Quantised).decode(k::q5_k).error(0.0454).ggml(13).fields(&fields::Q5_K),
-        Row::new(Q6_K,    "Q6_K",   256, 210, Quantised).decode(k::q6_k).error(0.0229).ggml(14).fields(&fields::Q6_K),
+        Row::new(Q2_K,    "Q2_K",   256,  84, Quantised).decode(k::q2_k).rounds(0.3688, 0.895).ggml(10).fields(&fields::Q2_K),
+        Row::new(Q3_K,    "Q3_K",   256, 110, Quantised).decode(k::q3_k).rounds(0.1807, 0.975).ggml(11).fields(&fields::Q3_K),
+        Row::new(Q4_K,    "Q4_K",   256, 144, Quantised).decode(k::q4_k).rounds(0.0870, 0.995).ggml(12).fields(&fields::Q4_K),
+        Row::new(Q5_K,    "Q5_K",   256, 176, Quantised).decode(k::q5_k).rounds(0.0454, 0.998).ggml(13).fields(&fields::Q5_K),
+        Row::new(Q6_K,    "Q6_K",   256, 210, Quantised).decode(k::q6_k).rounds(0.0229, 0.999).ggml(14).fields(&fields::Q6_K),
         Row::new(Q8_K,    "Q8_K",   256, 292, Quantised).decode(k::q8_k).ggml(15).fields(&fields::Q8_K),
-        Row::new(IQ2_XXS, "IQ2_XXS", 256,  66, Quantised).decode(iq::iq2_xxs).error(0.3944).ggml(16).fields(&fields::IQ2_XXS),
-        Row::new(IQ2_XS,  "IQ2_XS", 256,  74, Quantised).decode(iq::iq2_xs).error(0.3614).ggml(17).fields(&fields::IQ2_XS),
-        Row::new(IQ2_S,   "IQ2_S",  256,  82, Quantised).decode(iq::iq2_s).error(0.3524).ggml(22).fields(&fields::IQ2_S),
-        Row::new(IQ3_XXS, "IQ3_XXS", 256,  98, Quantised).decode(iq::iq3_xxs).error(0.2687).ggml(18).fields(&fields::IQ3_XXS),
-        Row::new(IQ3_S,   "IQ3_S",  256, 110, Quantised).decode(iq::iq3_s).error(0.2035).ggml(21).fields(&fields::IQ3_S),
-        Row::new(IQ1_S,   "IQ1_S",  256,  50, Quantised).decode(iq::iq1_s).error(0.5567).ggml(19).fields(&fields::IQ1_S),
-        Row::new(IQ1_M,   "IQ1_M",  256,  56, Quantised).decode(iq::iq1_m).error(0.6082).ggml(29).fields(&fields::IQ1_M),
-        Row::new(IQ4_NL,  "IQ4_NL",  32,  18, Quantised).decode(iq::iq4_nl).error(0.0932).ggml(20).fields(&fields::IQ4_NL),
-        Row::new(IQ4_XS,  "IQ4_XS", 256, 136, Quantised).decode(iq::iq4_xs).error(0.0936).ggml(23).fields(&fields::IQ4_XS),
-        Row::new(TQ1_0,   "TQ1_0",  256,  54, Quantised).decode(ternary::tq1_0).error(0.8306).ggml(34).fields(&fields::TQ1_0),
-        Row::new(TQ2_0,   "TQ2_0",  256,  66, Quantised).decode(ternary::tq2_0).error(0.8306).ggml(35).fields(&fields::TQ2_0),
-        Row::new(MXFP4,   "MXFP4",   32,  17, Quantised).decode(fp4::mxfp4).suspect(fp4::mxfp4_suspect).error(0.1294).ggml(39).fields(&fields::MXFP4),
-        Row::new(NVFP4,   "NVFP4",   64,  36, Quantised).decode(fp4::nvfp4).suspect(fp4::nvfp4_suspect).error(0.0949).ggml(40).fields(&fields::NVFP4),
-        Row::new(Q1_0,    "Q1_0",   128,  18, Quantised).decode(one_two_bit::q1_0).error(0.7233).ggml(41).fields(&fields::Q1_0),
-        Row::new(Q2_0,    "Q2_0",    64,  18, Quantised).decode(one_two_bit::q2_0).error(0.7141).ggml(42).fields(&fields::Q2_0),
+        Row::new(IQ2_XXS, "IQ2_XXS", 256,  66, Quantised).decode(iq::iq2_xxs).rounds(0.3944, 0.901).ggml(16).fields(&fields::IQ2_XXS),
+        Row::new(IQ2_XS,  "IQ2_XS", 256,  74, Quantised).decode(iq::iq2_xs).rounds(0.3614, 0.897).ggml(17).fields(&fields::IQ2_XS),
+        Row::new(IQ2_S,   "IQ2_S",  256,  82, Quantised).decode(iq::iq2_s).rounds(0.3524, 0.855).ggml(22).fields(&fields::IQ2_S),
+        Row::new(IQ3_XXS, "IQ3_XXS", 256,  98, Quantised).decode(iq::iq3_xxs).rounds(0.2687, 0.914).ggml(18).fields(&fields::IQ3_XXS),
+        Row::new(IQ3_S,   "IQ3_S",  256, 110, Quantised).decode(iq::iq3_s).rounds(0.2035, 0.932).ggml(21).fields(&fields::IQ3_S),
+        Row::new(IQ1_S,   "IQ1_S",  256,  50, Quantised).decode(iq::iq1_s).rounds(0.5567, 0.816).ggml(19).fields(&fields::IQ1_S),
+        Row::new(IQ1_M,   "IQ1_M",  256,  56, Quantised).decode(iq::iq1_m).rounds(0.6082, 0.723).ggml(29).fields(&fields::IQ1_M),
+        Row::new(IQ4_NL,  "IQ4_NL",  32,  18, Quantised).decode(iq::iq4_nl).rounds(0.0932, 0.991).ggml(20).fields(&fields::IQ4_NL),
+        Row::new(IQ4_XS,  "IQ4_XS", 256, 136, Quantised).decode(iq::iq4_xs).rounds(0.0936, 0.990).ggml(23).fields(&fields::IQ4_XS),
+        Row::new(TQ1_0,   "TQ1_0",  256,  54, Quantised).decode(ternary::tq1_0).rounds(0.8306, 0.635).ggml(34).fields(&fields::TQ1_0),
+        Row::new(TQ2_0,   "TQ2_0",  256,  66, Quantised).decode(ternary::tq2_0).rounds(0.8306, 0.635).ggml(35).fields(&fields::TQ2_0),
+        Row::new(MXFP4,   "MXFP4",   32,  17, Quantised).decode(fp4::mxfp4).suspect(fp4::mxfp4_suspect).rounds(0.1294, 1.041).ggml(39).fields(&fields::MXFP4),
+        Row::new(NVFP4,   "NVFP4",   64,  36, Quantised).decode(fp4::nvfp4).suspect(fp4::nvfp4_suspect).rounds(0.0949, 0.994).ggml(40).fields(&fields::NVFP4),
+        Row::new(Q1_0,    "Q1_0",   128,  18, Quantised).decode(one_two_bit::q1_0).rounds(0.7233, 1.000).ggml(41).fields(&fields::Q1_0),
+        Row::new(Q2_0,    "Q2_0",    64,  18, Quantised).decode(one_two_bit::q2_0).rounds(0.7141, 0.695).ggml(42).fields(&fields::Q2_0),
     ]
 };
 
@@ -218,7 +218,7 @@ static REMOVED: [(u32, &str); 8] = [
 
 impl Row {
     const fn new(dtype: DType, name: &'static str, elements: usize, bytes: usize, class: Class) -> Self {
-        let (ggml, in_safetensors, codec, error, layout) = (None, false, None, None, None);
+        let (ggml, in_safetensors, codec, rounds, layout) = (None, false, None, None, None);
         Row {
             dtype,
             name,
@@ -229,7 +229,7 @@ impl Row {
             ggml,
             in_safetensors,
             codec,
-            error,
+            rounds,
             layout,
         }
     }
@@ -246,8 +246,8 @@ impl Row {
         }
     }
 
-    const fn error(self, error: f64) -> Self {
-        Row { error: Some(error), ..self }
+    const fn rounds(self, error: f64, nearest: f64) -> Self {
+        Row { rounds: Some((error, nearest)), ..self }
     }
 
     const fn values(self, values: usize) -> Self {
@@ -368,7 +368,15 @@ impl DType {
     /// weights lie between the two), with importance weights only where the type demands them. Measured on these rows of
     /// golden/quants/quant.safetensors. `None` for types that are not quantised to, or not in blocks.
     pub fn quantisation_error(self) -> Option<f64> {
-        self.row().error
+        self.row().rounds.map(|(error, _)| error)
+    }
+
+    /// The factor that brings what ggml's quantiser makes of numbers nearest to them, Σxy/Σyy for numbers x and what they
+    /// became y: where it is farther from 1, of the two distributions that [`quantisation_error`] is measured on.
+    ///
+    /// [`quantisation_error`]: DType::quantisation_error
+    pub fn quantisation_factor(self) -> Option<f64> {
+        self.row().rounds.map(|(_, nearest)| nearest)
     }
 
     /// Whether each row, not only the whole tensor, has to be a whole number of blocks. So it is for block-quantised

@@ -260,9 +260,18 @@ proptest! {
     }
 }
 
-/// What a tensor of the golden set's quantiser holds, for each row of its input: the errors' root mean square as a share of
-/// the numbers', and the first element farther off than [`block_step`] allows.
-fn rounded(golden: &File, dtype: DType, name: &str) -> Vec<(f64, Option<usize>)> {
+/// What became of a row of numbers.
+struct Rounded {
+    /// The errors' root mean square as a share of the numbers'.
+    relative: f64,
+    /// What brings them nearest to the numbers.
+    factor: f64,
+    /// The first element farther off than [`block_step`] allows.
+    beyond: Option<usize>,
+}
+
+/// What a tensor of the golden set's quantiser holds, for each row of its input.
+fn rounded(golden: &File, dtype: DType, name: &str) -> Vec<Rounded> {
     let input = golden.tensor("input");
     let (rows, cols) = (input.shape[0], input.shape[1]);
     let numbers = decoded(DType::F32, input.bytes);
@@ -274,10 +283,13 @@ fn rounded(golden: &File, dtype: DType, name: &str) -> Vec<(f64, Option<usize>)>
         let squares = |all: &mut dyn Iterator<Item = f64>| all.map(|x| x * x).sum::<f64>();
         let relative =
             (squares(&mut apart.iter().copied()) / squares(&mut row.iter().map(|x| f64::from(*x)))).sqrt();
-        let steps = bytes.chunks(dtype.block_bytes()).map(|block| block_step(dtype, block));
+        let blocks = bytes.chunks(dtype.block_bytes()).zip(row.chunks(dtype.block_values()));
+        let steps = blocks.map(|(block, numbers)| block_step(dtype, block, Some(numbers)));
         let allowed = steps.flat_map(|step| std::iter::repeat_n(step, dtype.block_values()));
         let beyond = apart.iter().zip(allowed).position(|(x, step)| step.is_some_and(|step| x.abs() > step));
-        (relative, beyond)
+        let products = row.iter().zip(&back).map(|(x, y)| f64::from(*x) * f64::from(*y)).sum::<f64>();
+        let factor = products / squares(&mut back.iter().map(|y| f64::from(*y)));
+        Rounded { relative, factor, beyond }
     })
     .collect()
 }
@@ -293,10 +305,17 @@ fn quantisation_errors_are_those_of_the_reference_quantiser() {
         let name = if golden.header.contains_key(&plain) { plain } else { format!("{dtype}.imatrix.bytes") };
         let rows = rounded(&golden, dtype, &name);
         // A normal distribution, and that of Laplace.
-        let worse = rows[1].0.max(rows[4].0);
+        let worse = rows[1].relative.max(rows[4].relative);
         assert_eq!(format!("{worse:.4}"), format!("{:.4}", dtype.quantisation_error().unwrap()), "{dtype}");
-        for (i, (_, beyond)) in rows.iter().enumerate() {
-            assert_eq!(*beyond, None, "{dtype}, row {i}: farther than one step");
+        let factors = [rows[1].factor, rows[4].factor];
+        let farther = factors.into_iter().max_by(|a, b| (a - 1.0).abs().total_cmp(&(b - 1.0).abs())).unwrap();
+        assert_eq!(
+            format!("{farther:.3}"),
+            format!("{:.3}", dtype.quantisation_factor().unwrap()),
+            "{dtype}"
+        );
+        for (i, row) in rows.iter().enumerate() {
+            assert_eq!(row.beyond, None, "{dtype}, row {i}: farther than one step");
         }
     }
 }

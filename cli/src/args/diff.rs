@@ -1,6 +1,6 @@
 //! The arguments of `diff`.
 
-use super::ListArgs;
+use super::{FailOn, ListArgs};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -8,6 +8,7 @@ const DIFF_EXAMPLES: &str = "\
 Examples:
   scantling diff Qwen3-0.6B/ Qwen3-0.6B-BF16.gguf
   scantling diff Qwen3-0.6B/ Qwen3-0.6B-Q4_K_M.gguf --allow quantised
+  scantling diff Qwen3-0.6B/ Qwen3-0.6B-Q4_K_M.gguf --allow quantised --fail-on warning
   scantling diff base/ finetune/ --worst 20
   scantling diff a.gguf b.gguf --tensors --only-different
   scantling diff Qwen3-0.6B/ Qwen3-0.6B-Q4_K_M.gguf --html diff.html
@@ -23,8 +24,9 @@ them (rows interleaved, 1 added to norms, experts stacked, fused projections cut
   beyond       alike, but farther apart than that
   different    other numbers
   uncompared   not compared, and why
-Exit codes: 0 all are identical, equal or transformed (or allowed), and no hyperparameter has another value; 1 not so;
-2 a wrong request; 3 one of the two cannot be read.";
+Vocabularies are compared too, where both have one: ids, the tokens that begin and end a text, how a text is split.
+Exit codes: 0 all are identical, equal or transformed (or allowed), no hyperparameter has another value and no id is
+another token; 1 not so; 2 a wrong request; 3 one of the two cannot be read.";
 
 /// Arguments of `diff`.
 #[derive(Debug, Args)]
@@ -39,6 +41,10 @@ pub struct DiffArgs {
     /// What is admitted besides equal numbers
     #[arg(long, value_enum, value_name = "WHAT,...", value_delimiter = ',')]
     pub allow: Vec<Allow>,
+    /// The severity of findings from which on the exit code is 1: warning also counts hyperparameters that the second
+    /// model's readers take for another value, and a vocabulary that is not there
+    #[arg(long, value_enum, value_name = "SEVERITY", default_value = "error")]
+    pub fail_on: FailOn,
     /// Take both for this architecture, whatever the files say (see `scantling plugins`)
     #[arg(long, value_name = "NAME")]
     pub arch: Option<String>,

@@ -1,7 +1,7 @@
 //! `check`: what is wrong with one model or many.
 
 use super::{request, tell, written};
-use crate::args::{CheckArgs, CheckForm, FailOn, LookArgs};
+use crate::args::{CheckArgs, CheckForm, LookArgs};
 use crate::progress::Bar;
 use crate::render::{Outcome, json, markdown, sarif, text};
 use crate::terminal::Screen;
@@ -17,11 +17,7 @@ pub(super) fn run(
     screen: &mut Screen<'_>,
 ) -> Result<u8> {
     let request = request(registry, &args.overrides, parts(args), true)?;
-    let fail_on = match args.fail_on {
-        FailOn::Error => Some(Severity::Error),
-        FailOn::Warning => Some(Severity::Warning),
-        FailOn::Never => None,
-    };
+    let fail_on = args.fail_on.severity();
     let models = Models { registry, args, look, request, fail_on, bar: Bar::new(args.quiet) };
     match args.form() {
         CheckForm::Text => models.text(screen),

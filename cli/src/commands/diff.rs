@@ -10,7 +10,7 @@ use crate::terminal::Screen;
 use scantling_core::check::{self, Checked, Request};
 use scantling_core::diff::{self, Allowed};
 use scantling_core::error::Result;
-use scantling_core::finding::Part;
+use scantling_core::finding::{Part, Severity};
 use scantling_core::registry::Registry;
 use std::path::{Path, PathBuf};
 
@@ -37,7 +37,9 @@ pub(super) fn run(
     let wanted = |name: &str| names.wants(name);
     let request = diff::Request { wanted: &wanted, threads: args.threads };
     let found = diff::run(registry, [&a, &b], &request, &Bar::new(args.quiet))?;
+    let fail_on = args.fail_on.severity();
     let allowed = Allowed {
+        below: fail_on.unwrap_or(Severity::Error),
         quantised: args.allow.contains(&Allow::Quantised),
         uncompared: args.allow.contains(&Allow::Uncompared),
     };
@@ -58,7 +60,7 @@ pub(super) fn run(
         };
         written(text::diff::diff(screen, &found, options))?;
     }
-    Ok(u8::from(!found.passes(allowed)))
+    Ok(u8::from(fail_on.is_some() && !found.passes(allowed)))
 }
 
 /// One of the two, with what its config says it is made of; faults of its own are `check`'s matter.

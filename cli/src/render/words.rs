@@ -126,6 +126,17 @@ pub fn wrap(text: &str, width: usize, used: usize) -> Vec<String> {
     lines
 }
 
+/// A number in as few digits as tell it, fewer where f32 holds it.
+pub fn shortest(x: f64) -> String {
+    let short = x as f32;
+    match f64::from(short) == x {
+        true if (1e-5..1e16).contains(&x.abs()) || x == 0.0 => short.to_string(),
+        true => format!("{short:e}"),
+        false if (1e-5..1e17).contains(&x.abs()) => x.to_string(),
+        false => format!("{x:e}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

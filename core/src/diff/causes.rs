@@ -3,7 +3,7 @@
 use super::compare::Bound;
 use super::pairing::{Matched, Unit, is_other};
 use super::sample::{self, Reader};
-use super::{Class, Pair, places_of};
+use super::{Class, Measured, Pair, places_of};
 use crate::check::Checked;
 use crate::codes;
 use crate::convert::{Converted, interleaved};
@@ -14,6 +14,14 @@ use crate::table::{Conversion, Use};
 use std::collections::{BTreeMap, HashMap};
 
 codes! {
+    pub static REREAD = Error, Types, "diff-other-type",
+        "a tensor has the same bytes, declared to be of another element type",
+        "BF16 and F16 take as many bytes, and so do some other types: whoever wrote the file copied the bytes and named the \
+         wrong type.";
+    pub static LOOSE = Error, Data, "diff-loose",
+        "many tensors have some numbers farther from the original than their type accounts for",
+        "Most numbers are as near as rounding leaves them and some are not, all over the model: it was made from other weights \
+         (another training, a merge), quantised twice, or small numbers became zero on the way.";
     pub static ONLY_IN_ONE = Error, Names, "diff-only-in-one",
         "a tensor is in one of the two models alone",
         "The other model has no tensor for this part, nor another that stands in for it. A converter that dropped it, or two \
@@ -81,6 +89,14 @@ codes! {
 /// How alike the numbers of two tensors are that are called near each other.
 const NEAR_COSINE: f64 = 0.8;
 
+/// Whether one model's numbers are near the other's: their directions and their sizes.
+fn is_near(measured: &Measured) -> bool {
+    measured.distance.cosine() >= NEAR_COSINE && measured.distance.relative() <= 1.0
+}
+
+/// What is said of numbers that are beyond what rounding accounts for.
+const TYPE_BOUND: &str = "than the type accounts for";
+
 /// Element types that round by more than this do not keep the bits of a row.
 const COARSE: f64 = 0.02;
 
@@ -120,7 +136,65 @@ pub(super) fn of(
     findings.extend(places_of::misplaced(pairs, &moved));
     left.retain(|i| !moved.contains_key(i));
     findings.extend(spread(pairs, &left));
-    findings.into_vec()
+    together(loose(findings.into_vec(), pairs))
+}
+
+/// Numbers that are too far off in tensor after tensor are no damage to a file.
+fn loose(findings: Vec<Finding>, pairs: &[Pair]) -> Vec<Finding> {
+    let measured = pairs.iter().filter_map(|p| p.measured.as_ref()).filter(|m| m.distance.differing > 0);
+    let (all, beyond) = measured.fold((0usize, 0usize), |(all, beyond), m| {
+        (all.saturating_add(1), beyond.saturating_add(usize::from(m.beyond > 0)))
+    });
+    if beyond < 4 || beyond.saturating_mul(2) < all {
+        return findings;
+    }
+    let (mut kept, mut off) = (Vec::new(), Vec::new());
+    for finding in findings {
+        let which = if finding.code.id == DAMAGED.id && finding.message.contains(TYPE_BOUND) {
+            &mut off
+        } else {
+            &mut kept
+        };
+        which.push(finding);
+    }
+    if off.is_empty() {
+        return kept;
+    }
+    let message = format!(
+        "{} of {all} tensors that differ have numbers farther off than their types account for",
+        off.len()
+    );
+    let f = Finding::new(&LOOSE, message).because_of_this(off);
+    kept.push(f.advice("compare with the checkpoint that it was converted from"));
+    kept
+}
+
+/// Findings of one code that say the same of many tensors, as one.
+fn together(findings: Vec<Finding>) -> Vec<Finding> {
+    let mut order: Vec<(&'static str, String)> = Vec::new();
+    let mut groups: HashMap<(&'static str, String), Vec<Finding>> = HashMap::new();
+    for finding in findings {
+        let key = (finding.code.id, finding.message.clone());
+        let group = groups.entry(key.clone()).or_default();
+        if group.is_empty() {
+            order.push(key);
+        }
+        group.push(finding);
+    }
+    let one = |mut group: Vec<Finding>| {
+        let first = group.first()?.clone();
+        if group.len() < 3 || group.iter().any(|f| f.place.tensor.is_none() || !f.symptoms.is_empty()) {
+            return Some(group);
+        }
+        let message = format!("in {} tensors: {}", group.len(), first.message);
+        for finding in &mut group {
+            finding.advice = None;
+        }
+        let mut f = Finding::new(first.code, message).severity(first.severity).because_of_this(group);
+        f.advice = first.advice;
+        Some(vec![f])
+    };
+    order.into_iter().filter_map(|key| one(groups.remove(&key)?)).flatten().collect()
 }
 
 /// Widths of heads that rows may be put in another order in.
@@ -227,6 +301,15 @@ impl<'m, 's> Looking<'m, 's> {
             let side = if in_b >= in_a { b } else { a };
             return Some(at(finding(&NOT_FINITE, message), side, index));
         }
+        if let (Some((one, raw)), Some((other, theirs))) = (x.raw(), y.raw())
+            && one != other
+            && raw == theirs
+        {
+            let message = format!("the same bytes are {one} in the first model and {other} in the second");
+            return Some(
+                finding(&REREAD, message).advice("write the tensor with the type that its numbers have"),
+            );
+        }
         if let (true, Some((first, last))) = (measured.is_patch(), d.span) {
             let message = format!(
                 "{} of {} values differ, all between {} and {}, by up to {:.3e}; the rest is equal",
@@ -241,12 +324,14 @@ impl<'m, 's> Looking<'m, 's> {
         let few = measured.within_but_for_a_few(self.grains(measured.bound, d.count));
         if let (true, Some(first)) = (few, measured.first_beyond) {
             let (what, place) = match measured.bound {
-                Bound::Relative { .. } => ("blocks", "the first begins"),
-                _ => ("values", "the first is"),
+                Bound::Relative { .. } if measured.beyond == 1 => ("block is", "it begins"),
+                Bound::Relative { .. } => ("blocks are", "the first begins"),
+                _ if measured.beyond == 1 => ("value is", "it is"),
+                _ => ("values are", "the first is"),
             };
             let message = format!(
-                "{} {what} are farther from the first model than their type accounts for, and the rest is not; {place} at {}, the \
-                 worst value differs by {:.3e}",
+                "{} {what} farther from the first model {TYPE_BOUND}, and the rest is not; {place} at {}, the worst value \
+                 differs by {:.3e}",
                 measured.beyond,
                 element(x.shape(), first),
                 d.max()
@@ -259,12 +344,15 @@ impl<'m, 's> Looking<'m, 's> {
         let (offset, left) = d.as_offset();
         if vector && left <= allowed.max(1e-2) && d.count > 1 {
             let one = (offset.abs() - 1.0).abs() < 0.01;
+            let advice =
+                "convert again: whether a family's norms are stored less one is its architecture's matter";
             let message = match one {
                 true if offset < 0.0 => "the second model's weights are less by 1: the 1 that the norm multiplies by was left out".to_owned(),
                 true => "the second model's weights are more by 1: the 1 that the norm multiplies by was added once too often".to_owned(),
                 false => format!("every value of the second model is that of the first plus {offset:.3e}"),
             };
-            return Some(finding(&OFFSET, message));
+            let f = finding(&OFFSET, message);
+            return Some(if one { f.advice(advice) } else { f });
         }
         let coarse = measured.bound != Bound::Equal;
         let (factor, left) = d.as_factor();
@@ -282,18 +370,29 @@ impl<'m, 's> Looking<'m, 's> {
                 finding(&BEYOND, format!("the relative RMS of the errors is {:.4}", d.relative())).versus(
                     measured.bound.words(),
                     match measured.bound {
+                        _ if measured.beyond == 0 => format!("a relative RMS of {:.4}", d.relative()),
                         Bound::Relative { .. } => format!("{:.4}", d.relative()),
                         _ => format!("{} of {} values beyond it", measured.beyond, d.count),
                     },
                 ),
             );
         }
-        if d.cosine() >= NEAR_COSINE {
+        if is_near(measured) {
             return None;
         }
         self.permuted(x, y, allowed)
             .or_else(|| self.experts(x, y, allowed))
-            .map(|(code, message)| finding(code, message))
+            .map(|(code, message)| {
+                let advice = match code.id {
+                    id if id == ROWS_PERMUTED.id => {
+                        "convert again with the order of rows that the family has: llama's queries and keys are interleaved once"
+                    }
+                    id if id == TRANSPOSED.id => "write the matrix with outputs before inputs",
+                    id if id == EXPERTS_REORDERED.id => "number the experts, and the router's rows, as the first model does",
+                    _ => "write the rows in the order of the first model",
+                };
+                finding(code, message).advice(advice)
+            })
     }
 
     /// Elements or blocks that a bound is held against.
@@ -473,8 +572,7 @@ impl<'m, 's> Looking<'m, 's> {
 fn spread(pairs: &[Pair], left: &[usize]) -> Vec<Finding> {
     let each =
         left.iter().filter_map(|i| pairs.get(*i)).filter_map(|pair| Some((pair, pair.measured.as_ref()?)));
-    let (near, far): (Vec<_>, Vec<_>) =
-        each.partition(|(_, measured)| measured.distance.cosine() >= NEAR_COSINE);
+    let (near, far): (Vec<_>, Vec<_>) = each.partition(|(_, measured)| is_near(measured));
     let compared = pairs.iter().filter(|p| p.measured.is_some() || p.class == Class::Identical).count();
     let mut findings = Vec::new();
     for (code, group, what) in [

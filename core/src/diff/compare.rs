@@ -20,7 +20,7 @@ const BLOCK_SLACK: f64 = 4.5;
 const MOST_OF_BLOCK: f64 = 0.98;
 
 /// How often the usual error a type with steps may have over all: a single element may be off by a step, not all of them.
-const STEP_SLACK: f64 = 3.0;
+pub(super) const STEP_SLACK: f64 = 3.0;
 
 /// Numbers below this are nothing to a block: its scale is an f16.
 const NOTHING: f64 = 1e-7;
@@ -88,6 +88,8 @@ pub struct Measured {
     pub first_beyond: Option<u64>,
     /// What they have of the sum of squared errors.
     pub squares_beyond: f64,
+    /// The side that is rounded to a block type, where one alone is, and its [`DType::quantisation_factor`].
+    pub rounded: Option<(usize, f64)>,
 }
 
 /// How far two tensors may be apart for their element types.
@@ -263,7 +265,13 @@ pub(super) fn measure(
     } else {
         (0..pieces).into_par_iter().map_init(Buffers::default, one).collect()
     };
-    let mut whole = Measured { bound, ..Measured::default() };
+    let rounded = match rounds {
+        [Rounding::Block(dtype), Rounding::None | Rounding::Float(_)] => Some((0, dtype)),
+        [Rounding::None | Rounding::Float(_), Rounding::Block(dtype)] => Some((1, dtype)),
+        _ => None,
+    };
+    let rounded = rounded.and_then(|(side, dtype)| Some((side, dtype.quantisation_factor()?)));
+    let mut whole = Measured { bound, rounded, ..Measured::default() };
     for piece in &all {
         whole.distance.join(&piece.distance);
         whole.beyond = whole.beyond.saturating_add(piece.beyond);
@@ -271,6 +279,12 @@ pub(super) fn measure(
         whole.squares_beyond += piece.squares_beyond;
     }
     whole
+}
+
+/// Some of the numbers, as far as there are so many.
+fn of_run(values: &[f32], from: usize, run: usize) -> &[f32] {
+    let to = from.saturating_add(run).min(values.len());
+    values.get(from..to).unwrap_or_default()
 }
 
 /// Numbers of both sides, and the figures of each run of them.
@@ -294,19 +308,23 @@ impl Measured {
         let (run, figures) = runs;
         for (which, figures) in figures.iter().enumerate().filter(|(_, figures)| figures.largest > 0.0) {
             let from = which.saturating_mul(run);
-            let step = |side: &Side<'_, '_>, rounding: Rounding| {
+            let one_rounds =
+                matches!(rounds[0], Rounding::Block(_)) != matches!(rounds[1], Rounding::Block(_));
+            let step = |side: &Side<'_, '_>, rounding: Rounding, numbers: &[f32]| {
                 let Rounding::Block(dtype) = rounding else { return None };
                 let block = first.saturating_add(from).checked_div(dtype.block_values())?;
                 let from = block.saturating_mul(dtype.block_bytes());
                 let (_, raw) = side.numbers.raw()?;
-                block_step(dtype, raw.get(from..from.saturating_add(dtype.block_bytes()))?)
+                let block = raw.get(from..from.saturating_add(dtype.block_bytes()))?;
+                // Numbers that are rounded themselves do not tell what the block was made of.
+                block_step(dtype, block, one_rounds.then_some(numbers))
             };
-            let of_blocks = step(a, rounds[0]).unwrap_or(0.0) + step(b, rounds[1]).unwrap_or(0.0);
+            let of_blocks = step(a, rounds[0], of_run(y, from, run)).unwrap_or(0.0)
+                + step(b, rounds[1], of_run(x, from, run)).unwrap_or(0.0);
             if figures.largest <= of_blocks {
                 continue;
             }
-            let some = |values: &'_ [f32]| values.iter().skip(from).take(run).copied().collect::<Vec<f32>>();
-            for (i, (x, y)) in some(x).into_iter().zip(some(y)).enumerate() {
+            for (i, (&x, &y)) in of_run(x, from, run).iter().zip(of_run(y, from, run)).enumerate() {
                 let step = |rounding: Rounding, x: f32| match rounding {
                     Rounding::Float(dtype) => float_step(dtype, x).unwrap_or(0.0),
                     _ => 0.0,
@@ -356,26 +374,33 @@ impl Measured {
         (self.distance.differing == 0 || close) && self.beyond == 0 && !self.distance.not_finite_apart()
     }
 
-    /// Whether all of it is the other's times a number that rounding does not explain: that makes numbers smaller by the
-    /// square of its error at most.
+    /// Whether all of it is the other's times a number that rounding does not explain: what types usually do is known of
+    /// one that rounds alone, and others make numbers smaller by the square of their error at most.
     pub fn is_scaled(&self) -> bool {
         let error = match self.bound {
             Bound::Equal => 0.0,
             Bound::Step { whole } => whole / STEP_SLACK,
             Bound::Relative { whole, .. } => whole / SLACK,
         };
+        let by_chance = 4.0 * error / (self.distance.count.max(1) as f64).sqrt() + 0.01;
+        if let Some((side, usual)) = self.rounded {
+            // What a quantiser leaves to be made up for is known, and is not more for being a coarse one.
+            let factor = self.distance.nearest_factor(side);
+            let most = (2.0 * error * error).min(0.04) + by_chance;
+            return factor < 1.0 - SLACK * (1.0 - usual).max(0.0) - most
+                || factor > 1.0 + SLACK * (usual - 1.0).max(0.0) + most;
+        }
         let (factor, _) = self.distance.as_factor();
-        let by_chance = 4.0 * error / (self.distance.count.max(1) as f64).sqrt();
-        (factor - 1.0).abs() > 2.0 * error * error + by_chance + 0.01
+        (factor - 1.0).abs() > 2.0 * error * error + by_chance
     }
 
     /// Whether the element types account for what is left without the elements or blocks that are beyond them, which are
-    /// no more than a quarter of so many.
+    /// few of so many.
     pub fn within_but_for_a_few(&self, of: u64) -> bool {
         let rest = (self.distance.squares - self.squares_beyond).max(0.0);
-        self.beyond > 0
-            && self.beyond.saturating_mul(4) <= of
-            && (rest / self.distance.a).sqrt() <= self.whole()
+        // A block of a small tensor is much of it.
+        let few = (of / 20).max(4.min(of / 4));
+        self.beyond > 0 && self.beyond <= few && (rest / self.distance.a).sqrt() <= self.whole()
     }
 
     /// Whether the two are the same numbers, but for errors that are not far beyond what rounding accounts for.

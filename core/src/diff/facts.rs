@@ -36,7 +36,15 @@ codes! {
         "the two models are of different families",
         "A family is how a model computes: the same tensors give other results in another one. Two families whose tables ask for \
          the same tensors may compute alike all the same (one world often has one name for several), which is a note.";
-    pub static SIDE_AT_FAULT = Error, Config, "diff-config-fault",
+    pub static SIDE_BROKEN = Error, Container, "diff-broken-file",
+        "a file of one of the two models is damaged",
+        "Lengths and offsets of its tensors contradict each other, so that their numbers are not all there or not their own. That \
+         such numbers are the same says nothing.";
+    pub static SIDE_AT_FAULT = Warning, Names, "diff-side-fault",
+        "one of the two models is not what its own config says",
+        "Tensors that are missing, under other names or of other shapes show in a comparison as tensors of one model alone. What \
+         is wrong with the model itself is told first; whether that matters to the comparison its tensors tell.";
+    pub static CONFIG_AT_FAULT = Error, Config, "diff-config-fault",
         "the config of one of the two models is not right",
         "Values that could not be used, or that ask for something that no forward pass here computes, were not compared. \
          `scantling check` tells more of the model.";
@@ -177,22 +185,38 @@ impl Compared {
         self.findings.push(if alike && across { f.severity(Severity::Note) } else { f });
     }
 
-    /// What is wrong with one config and not with the other.
+    /// What is wrong with one of the two and not with the other.
     fn faults(&mut self, sides: [&Checked; 2]) {
         let of = |side: &Checked| {
-            let all = side.report.findings.iter();
-            let some = all.filter(|f| f.code.part == Part::Config && f.severity != Severity::Note);
+            let least = |part: Part| if part == Part::Config { Severity::Warning } else { Severity::Error };
+            let some = side.report.findings.iter().filter(|f| f.severity >= least(f.code.part));
             some.cloned().collect::<Vec<Finding>>()
         };
         let found = sides.map(of);
         for (which, own, others) in [("first", &found[0], &found[1]), ("second", &found[1], &found[0])] {
             let known =
                 |f: &&Finding| others.iter().any(|o| o.code.id == f.code.id && o.message == f.message);
-            let own: Vec<Finding> = own.iter().filter(|f| !known(f)).cloned().collect();
-            if !own.is_empty() {
+            let damage = |f: &&Finding| matches!(f.code.part, Part::Container | Part::Shards);
+            let broken: Vec<Finding> = own.iter().filter(damage).cloned().collect();
+            if !broken.is_empty() {
+                let message = format!("the files of the {which} model are damaged");
+                let f = Finding::new(&SIDE_BROKEN, message).because_of_this(broken);
+                self.findings.push(f.advice("scantling check tells what to do"));
+            }
+            let own = own.iter().filter(|f| !damage(f) && !known(f)).cloned();
+            let (config, other): (Vec<Finding>, Vec<Finding>) =
+                own.partition(|f| f.code.part == Part::Config);
+            if !config.is_empty() {
                 let message =
                     format!("the config of the {which} model is not right, and not all of it was compared");
-                self.findings.push(Finding::new(&SIDE_AT_FAULT, message).because_of_this(own));
+                self.findings.push(Finding::new(&CONFIG_AT_FAULT, message).because_of_this(config));
+            }
+            if !other.is_empty() {
+                let message = format!("the {which} model is not what its own config says");
+                let advice = other.iter().find_map(|f| f.advice.clone());
+                let f = Finding::new(&SIDE_AT_FAULT, message).because_of_this(other);
+                let own = "mend it first: scantling check tells all of it";
+                self.findings.push(f.advice(advice.unwrap_or_else(|| own.to_owned())));
             }
         }
     }
@@ -271,7 +295,15 @@ impl Compared {
             fact.map_or_else(|| "nothing".to_owned(), |f| format!("{} = {}", f.name, f.value))
         };
         let finding = match change {
-            FactChange::Changed => Finding::new(&FACT_CHANGED, format!("{} is not the same", named.meaning)),
+            FactChange::Changed => {
+                let f = Finding::new(&FACT_CHANGED, format!("{} is not the same", named.meaning));
+                match (a, b) {
+                    (Some(a), Some(b)) => {
+                        f.advice(format!("if it is the second that is wrong: set {} to {}", b.name, a.value))
+                    }
+                    _ => f,
+                }
+            }
             FactChange::Lost => {
                 let f = Finding::new(
                     &FACT_LOST,
@@ -358,7 +390,7 @@ impl Compared {
 }
 
 /// Whether two values are the same as far as f32 can tell, which is how GGUF stores numbers with fractions.
-fn same(a: &Value, b: &Value) -> bool {
+pub(super) fn same(a: &Value, b: &Value) -> bool {
     if let (Some(a), Some(b)) = (number(a), number(b)) {
         return a == b || a as f32 == b as f32 || a.is_nan() && b.is_nan();
     }

@@ -1,7 +1,7 @@
 //! Tensors that stand in the places of others: told layer by layer and kind by kind, where that is what happened.
 
 use super::Pair;
-use super::causes::{EXPERTS_REORDERED, LAYERS_SWAPPED, SWAPPED};
+use super::causes::{EXPERTS_REORDERED, LAYERS_SWAPPED, ONLY_IN_ONE, SWAPPED};
 use super::pairing::is_other;
 use crate::finding::Finding;
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,8 +34,11 @@ pub(super) fn misplaced(pairs: &[Pair], moved: &BTreeMap<usize, usize>) -> Vec<F
             let message = format!(
                 "layer {layer} of the second model holds what layer {from} of the first does: {count} of {differing} tensors that differ"
             );
-            findings
-                .push(Finding::new(&LAYERS_SWAPPED, message).because_of_this(symptoms(pairs, moved, &own)));
+            findings.push(
+                Finding::new(&LAYERS_SWAPPED, message)
+                    .advice("number the layers as the first model does")
+                    .because_of_this(symptoms(pairs, moved, &own)),
+            );
             told.extend(own);
         }
     }
@@ -48,15 +51,31 @@ pub(super) fn misplaced(pairs: &[Pair], moved: &BTreeMap<usize, usize>) -> Vec<F
     }
     for ((kind, from), own) in &by_kind {
         let layers: BTreeSet<usize> = own.iter().filter_map(|i| pair(*i)?.layer).collect();
+        // One tensor that stands for two.
+        let shared = own.iter().all(|to| {
+            let name = |i: usize| pair(i).and_then(|p| p.stored[1].as_ref()).map(|stored| &stored.name);
+            moved.get(to).is_some_and(|from| name(*to).is_some() && name(*to) == name(*from))
+        });
+        if shared {
+            let message = format!(
+                "the second model has no {kind} of its own, and reads {from} in its place; the first has one"
+            );
+            let f = Finding::new(&ONLY_IN_ONE, message).because_of_this(symptoms(pairs, moved, own));
+            findings.push(f.advice("convert again, and keep the tensor"));
+            continue;
+        }
         let (code, message) = if kind == from {
             (&EXPERTS_REORDERED, format!("{} tensors of kind {kind} are others of their layer", own.len()))
         } else {
-            (
-                &SWAPPED,
-                format!("{kind} holds what {from} of the first model holds, in {} layers", layers.len()),
-            )
+            let whole = match layers.len() {
+                0 => String::new(),
+                1 => ", in 1 layer".to_owned(),
+                many => format!(", in {many} layers"),
+            };
+            (&SWAPPED, format!("{kind} holds what {from} of the first model holds{whole}"))
         };
-        findings.push(Finding::new(code, message).because_of_this(symptoms(pairs, moved, own)));
+        let f = Finding::new(code, message).because_of_this(symptoms(pairs, moved, own));
+        findings.push(f.advice("give the tensors the names that they have in the first model"));
     }
     findings
 }

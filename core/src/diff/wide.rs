@@ -1,6 +1,8 @@
 //! Numbers that f32 does not hold, compared as they stand.
 
+use super::compare::{Bound, Measured, STEP_SLACK};
 use crate::dtype::{Class, DType};
+use crate::quant::rounding::float_step;
 use half::{bf16, f16};
 
 /// A number of any plain type, exactly.
@@ -15,23 +17,54 @@ pub(super) fn is_wide(dtype: DType) -> bool {
     matches!(dtype, DType::F64 | DType::I32 | DType::I64 | DType::U32 | DType::U64)
 }
 
-/// How many numbers of two runs of plain types differ, and the first that does. `None` where a type is not plain, or the
-/// two do not hold as many.
-pub(super) fn differing(a: (DType, &[u8]), b: (DType, &[u8])) -> Option<(u64, Option<u64>)> {
+/// How far two runs of numbers are apart, of which one is of a type with numbers that f32 does not have; and what their
+/// types allow. `None` where neither is, a type is not plain, or the two do not hold as many.
+///
+/// Sums are of f64: squares of numbers beyond 1e±150 are lost to them.
+pub(super) fn measure(a: (DType, &[u8]), b: (DType, &[u8])) -> Option<Measured> {
     let plain =
         |dtype: DType| matches!(dtype.class(), Class::Float | Class::Integer) && dtype.block_values() == 1;
     let (size_a, size_b) = (a.0.block_bytes(), b.0.block_bytes());
-    if !plain(a.0) || !plain(b.0) || a.1.len().checked_div(size_a) != b.1.len().checked_div(size_b) {
+    if !is_wide(a.0) && !is_wide(b.0) || !plain(a.0) || !plain(b.0) {
         return None;
     }
-    let (mut count, mut first) = (0u64, None);
+    if a.1.len().checked_div(size_a) != b.1.len().checked_div(size_b) {
+        return None;
+    }
+    // What an f64 becomes as f32 is a rounding; whole numbers are not rounded by anyone.
+    let types = [a.0, b.0];
+    let coarser = types.into_iter().filter(|t| t.class() == Class::Float && *t != DType::F64);
+    let coarser = coarser.last().filter(|_| types.contains(&DType::F64));
+    let relative = |dtype| match dtype {
+        DType::F32 => Some(2f64.powi(-23)),
+        dtype => float_step(dtype, 1.0),
+    };
+    let bound = match coarser.and_then(relative) {
+        Some(step) => Bound::Step { whole: STEP_SLACK * step },
+        None => Bound::Equal,
+    };
+    let mut measured = Measured { bound, ..Measured::default() };
+    let d = &mut measured.distance;
+    let mut beyond = (0u64, None);
     for (i, (x, y)) in a.1.chunks_exact(size_a).zip(b.1.chunks_exact(size_b)).enumerate() {
-        if !exact(a.0, x)?.is(exact(b.0, y)?) {
-            count = count.saturating_add(1);
-            first.get_or_insert(i as u64);
+        let index = i as u64;
+        let (x, y) = (exact(a.0, x)?, exact(b.0, y)?);
+        d.count = d.count.saturating_add(1);
+        d.add(index, x.is(y), [x.as_f64(), y.as_f64()], x.apart(y));
+        let apart = x.apart(y).abs();
+        if let (Some(dtype), true) = (coarser, apart > 0.0) {
+            let rounded = if a.0 == dtype { x.as_f64() } else { y.as_f64() };
+            let step = match dtype {
+                DType::F32 => (rounded.abs() * 2f64.powi(-23)).max(2f64.powi(-149)),
+                dtype => float_step(dtype, rounded as f32).unwrap_or(0.0),
+            };
+            if apart.is_finite() && apart > step {
+                beyond = (beyond.0.saturating_add(1), beyond.1.or(Some(index)));
+            }
         }
     }
-    Some((count, first))
+    (measured.beyond, measured.first_beyond) = beyond;
+    Some(measured)
 }
 
 fn exact(dtype: DType, bytes: &[u8]) -> Option<Exact> {
@@ -55,6 +88,27 @@ fn exact(dtype: DType, bytes: &[u8]) -> Option<Exact> {
 }
 
 impl Exact {
+    fn as_f64(self) -> f64 {
+        match self {
+            Exact::Whole(n) => n as f64,
+            Exact::Float(x) => x,
+        }
+    }
+
+    /// How much more the other is: of whole numbers exactly.
+    fn apart(self, other: Exact) -> f64 {
+        match (self, other) {
+            (Exact::Whole(a), Exact::Whole(b)) => b.saturating_sub(a) as f64,
+            (Exact::Whole(n), Exact::Float(x)) if x.fract() == 0.0 && x.abs() < 2f64.powi(100) => {
+                (x as i128).saturating_sub(n) as f64
+            }
+            (Exact::Float(x), Exact::Whole(n)) if x.fract() == 0.0 && x.abs() < 2f64.powi(100) => {
+                n.saturating_sub(x as i128) as f64
+            }
+            (a, b) => b.as_f64() - a.as_f64(),
+        }
+    }
+
     /// NaN is NaN, whichever.
     fn is(self, other: Exact) -> bool {
         match (self, other) {
@@ -72,18 +126,50 @@ impl Exact {
 mod tests {
     use super::*;
 
+    fn f64s(all: &[f64]) -> Vec<u8> {
+        all.iter().flat_map(|x| x.to_le_bytes()).collect()
+    }
+
     #[test]
     fn what_f32_does_not_hold_is_told_apart() {
-        let f64s = |all: [f64; 2]| all.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
-        let (a, b) = (f64s([1.0, 0.1]), f64s([1.0, 0.1 + 1e-16]));
-        assert_eq!(differing((DType::F64, &a), (DType::F64, &b)), Some((1, Some(1))));
-        assert_eq!(differing((DType::F64, &a), (DType::F64, &a)), Some((0, None)));
+        let differing = |a: (DType, &[u8]), b: (DType, &[u8])| {
+            let d = measure(a, b)?.distance;
+            Some((d.differing, d.span.map(|(first, _)| first), d.max()))
+        };
+        let (a, b) = (f64s(&[1.0, 0.1]), f64s(&[1.0, 0.1 + 1e-16]));
+        let apart = (0.1 + 1e-16) - 0.1;
+        assert_eq!(differing((DType::F64, &a), (DType::F64, &b)), Some((1, Some(1), apart)));
+        assert_eq!(differing((DType::F64, &a), (DType::F64, &a)), Some((0, None, 0.0)));
         let (int, float) = (16_777_217i32.to_le_bytes(), 16_777_216f32.to_le_bytes());
-        assert_eq!(differing((DType::I32, &int), (DType::F32, &float)), Some((1, Some(0))));
+        assert_eq!(differing((DType::I32, &int), (DType::F32, &float)), Some((1, Some(0), 1.0)));
+        let (long, longer) = (((1i64 << 53) + 1).to_le_bytes(), (1i64 << 53).to_le_bytes());
+        assert_eq!(differing((DType::I64, &long), (DType::I64, &longer)), Some((1, Some(0), 1.0)));
         assert_eq!(
             differing((DType::I32, &5i32.to_le_bytes()), (DType::F32, &5f32.to_le_bytes())),
-            Some((0, None))
+            Some((0, None, 0.0))
         );
         assert_eq!(differing((DType::I32, &int), (DType::Q8_0, &[0; 34])), None);
+        assert_eq!(differing((DType::F32, &float), (DType::F32, &float)), None);
+    }
+
+    #[test]
+    fn figures_are_those_of_the_numbers_themselves() {
+        let of = |x: f64| f64s(&[x, -3.0 * x, 2.0 * x]);
+        let d = measure((DType::F64, &of(1e-100)), (DType::F64, &of(2e-100))).unwrap().distance;
+        assert!((d.relative() - 1.0).abs() < 1e-12 && (d.cosine() - 1.0).abs() < 1e-12, "{d:?}");
+        assert!((d.as_factor().0 - 2.0).abs() < 1e-12 && d.max() == 3e-100, "{d:?}");
+        let d = measure((DType::F64, &of(1e100)), (DType::F64, &of(-1e100))).unwrap().distance;
+        assert_eq!((d.differing, d.not_finite), (3, [0, 0]));
+        assert!((d.as_factor().0 + 1.0).abs() < 1e-12, "{d:?}");
+    }
+
+    #[test]
+    fn f64_is_rounded_to_f32_by_a_step_at_most() {
+        let all: Vec<f64> = (0..100).map(|i| f64::from(i) / 99.0).collect();
+        let f32s = |by: f64| all.iter().flat_map(|x| ((x * by) as f32).to_le_bytes()).collect::<Vec<u8>>();
+        let rounded = measure((DType::F64, &f64s(&all)), (DType::F32, &f32s(1.0))).unwrap();
+        assert!(rounded.distance.differing > 50 && rounded.within(), "{rounded:?}");
+        let off = measure((DType::F64, &f64s(&all)), (DType::F32, &f32s(1.0 + 1e-6))).unwrap();
+        assert!(off.beyond > 50 && !off.within(), "{off:?}");
     }
 }

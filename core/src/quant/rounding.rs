@@ -6,11 +6,16 @@ use crate::dtype::DType;
 /// By how much an element of a block may be off that was rounded to one of the first block types of ggml (Q4_0 to Q8_0):
 /// one step of its codes. The scale is rounded to f16 too, which moves the farthest code by so much more. `None` for
 /// other types, and for less than a block.
-pub fn block_step(dtype: DType, block: &[u8]) -> Option<f64> {
-    let farthest = match dtype {
-        DType::Q4_0 | DType::Q4_1 => 16.0,
-        DType::Q5_0 | DType::Q5_1 => 32.0,
-        DType::Q8_0 => 128.0,
+///
+/// A block with a scale far too large would allow all of its numbers to be lost: where `numbers`, which the block was made
+/// of, are given, a step counts for no more than half as much again as they need.
+pub fn block_step(dtype: DType, block: &[u8], numbers: Option<&[f32]>) -> Option<f64> {
+    let (farthest, codes, from_minimum) = match dtype {
+        DType::Q4_0 => (16.0, 8.0, false),
+        DType::Q4_1 => (16.0, 15.0, true),
+        DType::Q5_0 => (32.0, 16.0, false),
+        DType::Q5_1 => (32.0, 31.0, true),
+        DType::Q8_0 => (128.0, 127.0, false),
         _ => return None,
     };
     if block.len() < dtype.block_bytes() {
@@ -18,11 +23,15 @@ pub fn block_step(dtype: DType, block: &[u8]) -> Option<f64> {
     }
     let scale = f64::from(f16_at(block, 0)).abs();
     let half = |x: f64| ulp(x, 10, -24) / 2.0;
-    let of_minimum = match dtype {
-        DType::Q4_1 | DType::Q5_1 => half(f64::from(f16_at(block, 2)).abs()),
-        _ => 0.0,
-    };
-    Some(scale + farthest * half(scale) + of_minimum)
+    let of_minimum = if from_minimum { half(f64::from(f16_at(block, 2)).abs()) } else { 0.0 };
+    let needed = numbers.map_or(f64::INFINITY, |numbers| {
+        let least = numbers.iter().fold(f32::INFINITY, |least, x| least.min(*x));
+        let most = numbers.iter().fold(f32::NEG_INFINITY, |most, x| most.max(*x));
+        let (least, most) = (f64::from(least), f64::from(most));
+        let span = if from_minimum { most - least } else { most.max(-least) };
+        1.5 * span / codes
+    });
+    Some(scale.min(needed) + farthest * half(scale) + of_minimum)
 }
 
 /// The distance between neighbouring values of a float type around a number; `None` for types that are no floats, or
@@ -70,8 +79,12 @@ mod tests {
         let mut block = [0u8; 34];
         block[..2].copy_from_slice(&half::f16::from_f32(-0.5).to_le_bytes());
         // f16 at 0.5 has steps of 2^-11; half of one, 128 times.
-        assert_eq!(block_step(DType::Q8_0, &block), Some(0.5 + 128.0 * 2f64.powi(-12)));
-        assert_eq!(block_step(DType::Q8_0, &block[..33]), None);
-        assert_eq!(block_step(DType::Q4_K, &[0; 144]), None);
+        assert_eq!(block_step(DType::Q8_0, &block, None), Some(0.5 + 128.0 * 2f64.powi(-12)));
+        // Numbers up to 2 need steps of 2 / 127.
+        let numbers = [0.5, -2.0, 1.0];
+        let expected = 1.5 * 2.0 / 127.0 + 128.0 * 2f64.powi(-12);
+        assert_eq!(block_step(DType::Q8_0, &block, Some(&numbers)), Some(expected));
+        assert_eq!(block_step(DType::Q8_0, &block[..33], None), None);
+        assert_eq!(block_step(DType::Q4_K, &[0; 144], None), None);
     }
 }

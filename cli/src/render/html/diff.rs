@@ -144,7 +144,14 @@ fn cells(pair: &Pair) -> Vec<Cell> {
         figure(distance.map(|d| d.rms()), 0.0),
         figure(distance.map(|d| d.max()), 0.0),
         figure(distance.map(|d| d.cosine()), 1.0),
-        worst.map_or(Cell::None, |w| Cell::Word(format!("{} → {} at {}", w.a, w.b, pair.place_of(w.index)))),
+        worst.map_or(Cell::None, |w| {
+            Cell::Word(format!(
+                "{} → {} at {}",
+                words::shortest(w.a),
+                words::shortest(w.b),
+                pair.place_of(w.index)
+            ))
+        }),
     ]
 }
 

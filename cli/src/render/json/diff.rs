@@ -13,6 +13,11 @@ pub fn diff(screen: &mut Screen<'_>, diff: &Diff, allowed: Allowed) {
     out.put_all("hyperparameters", diff.facts.iter().map(fact));
     out.put_all("tensors", diff.pairs.iter().map(pair));
     out.put_all("left_out", diff.left_out.iter().map(|(name, why)| json!({"name": name, "why": why})));
+    let vocabulary = &diff.vocabulary;
+    out.put(
+        "vocabulary",
+        &json!({"ids": vocabulary.tokens, "differing": vocabulary.differing, "why_not": vocabulary.why}),
+    );
     out.put("not_looked_at", &json!(diff.unwanted));
     out.put_all("findings", diff.findings.iter().map(parts::finding));
     let counts = Class::ALL.iter().map(|class| (class.word().to_owned(), json!(diff.count(*class))));
@@ -20,6 +25,7 @@ pub fn diff(screen: &mut Screen<'_>, diff: &Diff, allowed: Allowed) {
         "verdict",
         &json!({
             "ok": diff.passes(allowed),
+            "against": diff.findings.iter().filter(|f| diff.counts(f, allowed)).count(),
             "allowed": {"quantised": allowed.quantised, "uncompared": allowed.uncompared},
             "classes": counts.collect::<Map<String, Value>>(),
         }),
@@ -68,7 +74,7 @@ fn stored(stored: &Stored) -> Value {
 fn measured(pair: &Pair, measured: &Measured) -> Value {
     let d = &measured.distance;
     let worst =
-        d.worst.map(|w| json!({"index": w.index, "place": pair.place_of(w.index), "a": w.a, "b": w.b}));
+        d.worst.map(|w| json!({"index": w.index, "place": pair.place_of(w.index), "a": parts::narrow(w.a), "b": parts::narrow(w.b)}));
     json!({
         "values": d.count,
         "differing": d.differing,

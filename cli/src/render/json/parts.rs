@@ -232,6 +232,12 @@ pub(super) fn stored(value: &Stored, full: bool) -> Value {
     }
 }
 
+/// A number, with no more digits than f32 needs where it is one.
+pub(super) fn narrow(x: f64) -> Value {
+    let short = x as f32;
+    if f64::from(short) == x { json!(short) } else { number(x) }
+}
+
 /// A number, or the name of what is none.
 pub(super) fn number(x: f64) -> Value {
     match x {

@@ -2,12 +2,11 @@
 
 use super::table::Table;
 use super::{findings, paragraph, strong};
-use crate::render::words::{bytes, plural, ranges, shape, thousands};
+use crate::render::words::{bytes, plural, ranges, shape, shortest, thousands};
 use crate::terminal::{Screen, escape};
 use scantling_core::diff::{Allowed, Class, Diff, FactChange, Measured, Pair, Side};
-use scantling_core::finding::Severity;
 use scantling_core::metadata::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
 
 /// What of a comparison is shown.
@@ -37,8 +36,10 @@ pub fn diff(screen: &mut Screen<'_>, diff: &Diff, options: Options) -> fmt::Resu
     }
     writeln!(screen)?;
     facts(screen, diff)?;
-    by_kind(screen, diff)?;
-    by_layer(screen, diff)?;
+    if !options.only_different {
+        by_kind(screen, diff)?;
+        by_layer(screen, diff)?;
+    }
     if options.list {
         list(screen, diff, options)?;
     }
@@ -273,7 +274,7 @@ fn list(screen: &mut Screen<'_>, diff: &Diff, options: Options) -> fmt::Result {
         let group = Group { pairs: vec![pair] };
         let [relative, cosine, max] = group.figures();
         let stored = pair.stored.iter().flatten().next();
-        let remark = pair.why.clone().unwrap_or_else(|| steps(pair));
+        let remark = pair.why.clone().or_else(|| no_numbers(pair)).unwrap_or_else(|| steps(pair));
         left = left.saturating_add(1);
         table.row([
             escape(&pair.name).into_owned(),
@@ -292,6 +293,13 @@ fn list(screen: &mut Screen<'_>, diff: &Diff, options: Options) -> fmt::Result {
     table.write(screen, 0)
 }
 
+/// What of a pair is no number.
+fn no_numbers(pair: &Pair) -> Option<String> {
+    let d = &pair.measured.as_ref()?.distance;
+    let [a, b] = d.not_finite;
+    d.not_finite_apart().then(|| format!("NaN or infinite: {} in A, {} in B", thousands(a), thousands(b)))
+}
+
 /// The pairs farthest apart, with the values that are.
 fn worst(screen: &mut Screen<'_>, diff: &Diff, most: usize) -> fmt::Result {
     let apart = diff.pairs.iter().filter_map(|p| Some((p, p.measured.as_ref()?)));
@@ -308,8 +316,8 @@ fn worst(screen: &mut Screen<'_>, diff: &Diff, most: usize) -> fmt::Result {
     let mut table = Table::new(&heads);
     for (pair, measured) in apart {
         let d = &measured.distance;
-        let value = |of: fn(&scantling_core::distance::Worst) -> f32| {
-            d.worst.as_ref().map_or_else(String::new, |w| of(w).to_string())
+        let value = |of: fn(&scantling_core::distance::Worst) -> f64| {
+            d.worst.as_ref().map_or_else(String::new, |w| shortest(of(w)))
         };
         table.row([
             escape(&pair.name).into_owned(),
@@ -342,7 +350,9 @@ pub(in crate::render) fn headline(diff: &Diff, allowed: Allowed) -> String {
         .collect();
     let passes = diff.passes(allowed);
     let same = Class::ALL.iter().filter(|c| c.is_same()).map(|c| diff.count(*c)).sum::<usize>();
-    let errors = diff.findings.iter().filter(|f| f.severity == Severity::Error).count();
+    let against = diff.findings.iter().filter(|f| diff.counts(f, allowed));
+    let codes: BTreeSet<&str> = against.clone().map(|f| f.code.title).collect();
+    let errors = against.count();
     let what = match (passes, diff.pairs.is_empty()) {
         (_, true) => "no tensor was compared",
         (true, _) if diff.unwanted > 0 => "what was looked at of B holds the numbers of A",
@@ -352,13 +362,24 @@ pub(in crate::render) fn headline(diff: &Diff, allowed: Allowed) -> String {
         }
         (true, _) => "B holds the numbers of A, rounded to its element types",
         (false, _) if errors == 0 && diff.count(Class::Uncompared) == 0 => {
-            "B holds the numbers of A, rounded to its element types (--allow quantised admits that)"
+            "B is A only as far as its element types round (--allow quantised admits that)"
         }
         (false, _) => "B is not A",
     };
     let tensors = plural(diff.pairs.len(), "tensor");
     let counted = if counted.is_empty() { String::new() } else { format!(": {}", counted.join(", ")) };
-    format!("{what}: {tensors}{counted}")
+    // Where every tensor is the same, it is another thing that is not.
+    let why = if passes || codes.is_empty() { String::new() } else { format!("; {}", list_of(&codes)) };
+    format!("{what}: {tensors}{counted}{why}")
+}
+
+/// What findings say in general, the first few.
+fn list_of(codes: &BTreeSet<&str>) -> String {
+    const SHOWN: usize = 3;
+    let shown: Vec<&str> = codes.iter().copied().take(SHOWN).collect();
+    let more = codes.len().saturating_sub(SHOWN);
+    let more = if more > 0 { format!("; {more} more") } else { String::new() };
+    format!("{}{more}", shown.join("; "))
 }
 
 /// What was compared, and what was not.
@@ -381,10 +402,15 @@ pub(in crate::render) fn looked_at(diff: &Diff) -> String {
         line.push_str(&format!("; left out: {}{more}", escape(&names.join(", "))));
     }
     let across = diff.sides[0].container.dialect != diff.sides[1].container.dialect;
+    match (&diff.vocabulary.tokens, &diff.vocabulary.why) {
+        (Some(tokens), _) => line.push_str(&format!("; {} of the vocabularies", plural(*tokens, "id"))),
+        (None, Some(why)) => line.push_str(&format!("; not compared: vocabularies ({})", escape(why))),
+        _ => {}
+    }
     line.push_str(if across {
-        "; not compared: vocabularies, chat templates"
+        "; not compared: chat templates"
     } else {
-        "; not compared: files beside the weights and the config"
+        "; not compared: further files beside the weights"
     });
     line
 }
