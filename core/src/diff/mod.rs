@@ -9,6 +9,7 @@
 mod causes;
 pub mod compare;
 mod facts;
+mod gathered;
 mod pairing;
 mod places_of;
 mod sample;

@@ -1,0 +1,102 @@
+//! What many tensors have in common, told once.
+
+use super::causes::{DAMAGED, FAR, LOOSE, NEAR, TYPE_BOUND, is_near};
+use super::{Class, Pair};
+use crate::finding::{Finding, Findings};
+use std::collections::HashMap;
+
+/// Numbers that are too far off in tensor after tensor are no damage to a file.
+pub(super) fn loose(findings: Vec<Finding>, pairs: &[Pair]) -> Vec<Finding> {
+    let measured = pairs.iter().filter_map(|p| p.measured.as_ref()).filter(|m| m.distance.differing > 0);
+    let (all, beyond) = measured.fold((0usize, 0usize), |(all, beyond), m| {
+        (all.saturating_add(1), beyond.saturating_add(usize::from(m.beyond > 0)))
+    });
+    if beyond < 4 || beyond.saturating_mul(2) < all {
+        return findings;
+    }
+    let (mut kept, mut off) = (Vec::new(), Vec::new());
+    for finding in findings {
+        let which = if finding.code.id == DAMAGED.id && finding.message.contains(TYPE_BOUND) {
+            &mut off
+        } else {
+            &mut kept
+        };
+        which.push(finding);
+    }
+    if off.is_empty() {
+        return kept;
+    }
+    let message = format!(
+        "{} of {all} tensors that differ have numbers farther off than their types account for",
+        off.len()
+    );
+    let f = Finding::new(&LOOSE, message).because_of_this(off);
+    kept.push(f.advice("compare with the checkpoint that it was converted from"));
+    kept
+}
+
+/// Findings of one code that say the same of many tensors, as one.
+pub(super) fn together(findings: Vec<Finding>) -> Vec<Finding> {
+    let mut order: Vec<(&'static str, String)> = Vec::new();
+    let mut groups: HashMap<(&'static str, String), Vec<Finding>> = HashMap::new();
+    for finding in findings {
+        let key = (finding.code.id, finding.message.clone());
+        let group = groups.entry(key.clone()).or_default();
+        if group.is_empty() {
+            order.push(key);
+        }
+        group.push(finding);
+    }
+    let one = |mut group: Vec<Finding>| {
+        let first = group.first()?.clone();
+        if group.len() < 3 || group.iter().any(|f| f.place.tensor.is_none() || !f.symptoms.is_empty()) {
+            return Some(group);
+        }
+        let message = format!("in {} tensors: {}", group.len(), first.message);
+        for finding in &mut group {
+            finding.advice = None;
+        }
+        let mut f = Finding::new(first.code, message).severity(first.severity).because_of_this(group);
+        f.advice = first.advice;
+        Some(vec![f])
+    };
+    order.into_iter().filter_map(|key| one(groups.remove(&key)?)).flatten().collect()
+}
+
+/// What is left without a cause of its own: near numbers, and others.
+pub(super) fn spread(pairs: &[Pair], left: &[usize]) -> Vec<Finding> {
+    let each =
+        left.iter().filter_map(|i| pairs.get(*i)).filter_map(|pair| Some((pair, pair.measured.as_ref()?)));
+    let (near, far): (Vec<_>, Vec<_>) = each.partition(|(_, measured)| is_near(measured));
+    let compared = pairs.iter().filter(|p| p.measured.is_some() || p.class == Class::Identical).count();
+    let mut findings = Vec::new();
+    for (code, group, what) in [
+        (&NEAR, near, "near those of the first model, but not those"),
+        (&FAR, far, "not those of the first model"),
+    ] {
+        if group.is_empty() {
+            continue;
+        }
+        let cosines = || group.iter().map(|(_, measured)| measured.distance.cosine());
+        let (least, most) =
+            (cosines().fold(f64::INFINITY, f64::min), cosines().fold(f64::NEG_INFINITY, f64::max));
+        let message = format!(
+            "{} of {compared} tensors hold numbers that are {what} (cosine {least:.4} to {most:.4})",
+            group.len()
+        );
+        let each = group.iter().map(|(pair, measured)| {
+            let d = &measured.distance;
+            let message = format!(
+                "relative RMS {:.4}, cosine {:.4}, largest difference {:.3e}",
+                d.relative(),
+                d.cosine(),
+                d.max()
+            );
+            Finding::new(code, message).tensor(&pair.name)
+        });
+        let mut kept = Findings::new();
+        kept.extend(each);
+        findings.push(Finding::new(code, message).because_of_this(kept.into_vec()));
+    }
+    findings
+}
