@@ -98,7 +98,7 @@ fn dispatch(cli: &Cli, screen: &mut Screen<'_>) -> Result<u8> {
         Command::Check(args) => check::run(&Registry::linked()?, args, &cli.look, screen),
         Command::Show(args) => show::run(&Registry::linked()?, args, screen),
         Command::Hash(args) => hash::run(&Registry::linked()?, args, screen),
-        Command::Stats(args) => stats::run(&Registry::linked()?, args, screen),
+        Command::Stats(args) => stats::run(&Registry::linked()?, args, &cli.look, screen),
         Command::Plugins(args) => plugins::run(&Registry::linked()?, args, screen),
         Command::Generate(args) => generate::run(&Registry::linked()?, args, &cli.look, screen),
         Command::Memory(args) => memory::run(&Registry::linked()?, args, &cli.look, screen),
