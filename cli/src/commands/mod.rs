@@ -22,7 +22,7 @@ mod stats;
 mod tokens;
 mod trace;
 
-pub use hash::Told;
+pub use hash::{Against, Told};
 pub use show::{Shown, Wrote, each_line};
 
 use crate::args::{Cli, Command, Ids, KernelsCommand, LookArgs, OverrideArgs, PromptArgs};
