@@ -277,6 +277,10 @@ fn what_differs_from_a_manifest_is_named() {
     let kinds: Vec<&str> =
         found["differences"].as_array().unwrap().iter().map(|d| d["kind"].as_str().unwrap()).collect();
     assert_eq!((run.code, found["same"].as_bool(), kinds.len()), (1, Some(false), 4), "{kinds:?}");
+    let values = found["differences"].as_array().unwrap().iter().find(|d| d["kind"] == "values").unwrap();
+    let whole = qwen3().into_iter().find(|t| t.name == tensors[3].name).unwrap();
+    let digests = [&whole, &tensors[3]].map(|tensor| Digest::of(&tensor.bytes).to_string());
+    assert_eq!([&values["expected"], &values["found"]], digests.each_ref().map(String::as_str));
     // Only what is asked for is held against each other.
     let some = ["hash", "changed", "--check", "m", "--include", "*norm*", "--exclude", "*k_norm*"];
     let run = run_in(at, &some);
@@ -305,6 +309,46 @@ fn manifests_that_cannot_be_held_against_are_told() {
         assert!(run.code == 3 && !run.err.contains("panicked"), "{wrong}: {}", run.err);
     }
     assert_eq!(run_in(at, &["hash", "good", "--files", "--semantic"]).code, 2);
+}
+
+#[test]
+fn a_manifest_without_a_common_name_is_one_finding() {
+    let folder = folder();
+    let kept = folder.path().join("kept");
+    let kept = kept.to_str().unwrap();
+    assert_eq!(hash(&testdata("llama-tiny"), &["--write", kept]).code, 0);
+    let run = hash(&testdata("llama-tiny.gguf"), &["--check", kept]);
+    assert_eq!(run.code, 1, "{}", run.out);
+    let flat = run.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains("none of the names agree: the manifest is of stored bytes of another"), "{flat}");
+    assert!(
+        flat.contains("hash MODEL --semantic --write FILE") && flat.contains("(--json lists all)"),
+        "{flat}"
+    );
+    assert!(run.out.lines().filter(|line| line.starts_with("new ")).count() == 3, "{}", run.out);
+    assert!(run.out.lines().count() < 20, "{}", run.out);
+    let document = valid(&hash(&testdata("llama-tiny.gguf"), &["--check", kept, "--json"]));
+    assert_eq!(document["findings"][0]["code"], "hash-no-name-agrees");
+    assert!(document["against"]["differences"].as_array().unwrap().len() > 20);
+}
+
+#[test]
+fn what_a_manifest_held_before_is_told() {
+    let folder = folder();
+    let at = folder.path();
+    let written = |args: &[&str]| {
+        let run = run_in(at, &[&["hash", "good", "--write", "m", "--json"], args].concat());
+        assert_eq!(run.code, 0, "{}", run.err);
+        valid(&run)["replaced"].clone()
+    };
+    assert_eq!(written(&[]), Value::Null);
+    assert_eq!(written(&[]), Value::Null, "of the same kind");
+    let text = run_in(at, &["hash", "good", "--write", "m", "--semantic"]);
+    let note = "note: m held digests of stored bytes before, and holds digests of numbers (--semantic) now";
+    assert!(text.code == 0 && text.out.contains(note), "{}", text.out);
+    assert_eq!(written(&[]), "semantic");
+    fs::write(at.join("m"), "no manifest").unwrap();
+    assert_eq!(written(&[]), Value::Null);
 }
 
 #[test]

@@ -305,6 +305,42 @@ fn the_longest_context_that_fits_is_the_last_that_does() {
     }
 }
 
+#[test]
+fn the_context_that_was_found_is_the_one_that_is_shown() {
+    let all = released();
+    let config = &all["models"]["SmolLM2-135M"]["config"];
+    let told = of_config(config, &["--fit", "2GiB", "--kv-type", "f16"]);
+    let fit = &told["fit"];
+    assert_eq!(told["estimate"]["context"], fit["context"]);
+    assert!(told["estimate"]["total"].as_u64().unwrap() <= 2 << 30);
+    // More fits than the model was made for, which is of little use.
+    assert_eq!((&fit["made_for"], &fit["usable"]), (&json!(8192), &json!(8192)));
+    assert!(fit["context"].as_u64().unwrap() > 8192, "{fit}");
+    let told = of_config(config, &["--fit", "2GiB", "--kv-type", "f16", "--context", "1000"]);
+    assert_eq!(told["estimate"]["context"], 1000, "who names one sees that one");
+    let short = of_config(config, &["--fit", "350MB", "--kv-type", "f16"]);
+    assert_eq!(short["fit"]["usable"], short["fit"]["context"], "{}", short["fit"]);
+
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
+    let said = |args: &[&str]| {
+        let run = run_in(folder.path(), &[&["memory", "config.json", "--quiet"], args].concat());
+        assert_eq!((run.code, run.err.as_str(), run.out.lines().count()), (0, "", 1), "{}", run.out);
+        run.out
+    };
+    let line = said(&["--fit", "2GiB"]);
+    assert!(line.starts_with("  ! a context of "), "{line}");
+    assert!(line.ends_with("tokens fits into 2.00 GiB, but the model was made for 8,192\n"), "{line}");
+    let line = said(&["--fit", "350MB"]);
+    assert!(line.starts_with("  ✓ ") && !line.contains("made for"), "{line}");
+    let line = said(&["--context", "8193"]);
+    assert!(
+        line.starts_with("  ! a context of 8,193 tokens fits, but the model was made for 8,192: "),
+        "{line}"
+    );
+    assert!(said(&["--context", "8192"]).starts_with("  ✓ a context of 8,192 tokens fits: "));
+}
+
 /// Bytes of weights of a config alone, against files that were released.
 #[test]
 fn weights_come_to_the_released_files() {
@@ -338,6 +374,7 @@ fn requests_that_cannot_be_met_are_told() {
             "such as bf16, q8_0 or q4_k, or q4_k_m",
         ),
         (&["memory", "configs/qwen3-0.6b.json", "--fit", "8 apples"], 2, "is no unit of bytes"),
+        (&["memory", "configs/qwen3-0.6b.json", "--fit", "2"], 2, "say the unit, as 2GiB"),
         (&["memory", "configs/qwen3-0.6b.json", "--context", "0"], 2, "0 is not in 1..="),
         (&["memory", "families/bert.json"], 2, "cannot be run"),
         (&["memory", "nowhere"], 3, "nowhere"),

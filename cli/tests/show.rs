@@ -125,6 +125,20 @@ fn what_does_not_fit_is_told() {
 }
 
 #[test]
+fn one_element_is_told_by_its_place() {
+    let folder = folder();
+    let at = |args: &[&str]| run_in(folder.path(), &[&["show", "good"], args].concat());
+    let run = at(&["model.embed_tokens.weight[77]"]);
+    assert!(run.code == 2 && run.err.contains("the shape is [16, 8]; element 77 is [9, 5]"), "{}", run.err);
+    for args in [&["model.embed_tokens.weight[9, 5]", "--hex"][..], &["model.embed_tokens.weight[-7, 5]"]] {
+        let run = at(args);
+        assert!(run.code == 0 && run.out.contains("\n  taken: element [9, 5], at byte "), "{}", run.out);
+    }
+    let run = show(&testdata("qwen3-q4_k_m.gguf"), &["blk.0.attn_q.weight[3, 5]", "--hex"]);
+    assert!(run.out.contains("\n  taken: element [3, 5], in the block at byte "), "{}", run.out);
+}
+
+#[test]
 fn hostile_names_are_inert() {
     let folder = folder();
     let name = "evil\x1b[2J\u{202e}\nfake";

@@ -322,6 +322,62 @@ fn what_is_planted_is_found_and_named() {
 }
 
 #[test]
+fn what_is_found_stands_at_the_end_with_the_command_that_shows_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut tensors = layers(2);
+    let name = "model.layers.1.self_attn.q_proj.weight";
+    set(at(&mut tensors, name), 32 * 7 + 5, f32::NAN);
+    model(folder.path(), "a model", &tensors, None);
+    let command = format!("scantling show 'a model' '{name}[7,5]'");
+    let flat = |out: &str| out.split_whitespace().collect::<Vec<_>>().join(" ");
+
+    let run = run_in(folder.path(), &["stats", "a model", "--include", "*q_proj*"]);
+    assert_eq!(run.code, 1, "{}", run.err);
+    let last = |words: &str| run.out.rfind(words).unwrap_or_else(|| panic!("{words}\n{}", run.out));
+    assert!(last("█") < last("TENSOR") && last("TENSOR") < last("data-not-finite"), "{}", run.out);
+    assert!(
+        last("data-not-finite") < last("1 error; looked at all 3,072 values of 2 tensors"),
+        "{}",
+        run.out
+    );
+    assert!(flat(&run.out).contains(&command), "{}", run.out);
+
+    let run = run_in(folder.path(), &["check", "a model", "--only", "data", "--json"]);
+    assert_eq!(run.code, 1, "{}", run.err);
+    let finding = &valid(&run)["models"][0]["findings"][0];
+    let message = finding["message"].as_str().unwrap();
+    assert!(message.ends_with("the first at element 229 [7, 5]"), "{message}");
+    assert!(finding["advice"].as_str().unwrap().starts_with(&command), "{finding}");
+
+    let run = run_in(folder.path(), &["show", "a model", &format!("{name}[7,5]")]);
+    assert!(run.code == 0 && run.out.contains("\nnan\n"), "{}{}", run.out, run.err);
+}
+
+#[test]
+fn patterns_that_match_nothing_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    model(folder.path(), "m", &layers(2), None);
+    for (args, message) in [
+        (&["--include", "blk.*"][..], "no tensor of 7 matches --include 'blk.*'"),
+        (&["--include", "a", "--include", "b"], "no tensor of 7 matches --include 'a' or --include 'b'"),
+        (
+            &["--include", "*norm*", "--exclude", "*"],
+            "no tensor of 7 is left by --include '*norm*' --exclude '*'",
+        ),
+    ] {
+        let run = run_in(folder.path(), &[&["stats", "m"], args].concat());
+        assert_eq!(run.code, 1, "{}", run.out);
+        assert!(run.out.contains(message) && run.out.contains("1 error; looked at no values"), "{}", run.out);
+        let run = run_in(folder.path(), &[&["stats", "m", "--json"], args].concat());
+        let document = valid(&run);
+        assert_eq!((run.code, &document["findings"][0]["code"]), (1, &"stats-no-tensor".into()));
+        assert_eq!(document["findings"][0]["message"], message);
+        let run = run_in(folder.path(), &[&["stats", "m", "--format", "csv"], args].concat());
+        assert!(run.code == 1 && run.err.contains(message) && run.out.lines().count() == 1, "{}", run.err);
+    }
+}
+
+#[test]
 fn any_number_of_threads_gives_the_same_bits() {
     let folder = tempfile::tempdir().unwrap();
     // Pieces are of a megabyte: one has many rows to a piece, one many pieces to a row.

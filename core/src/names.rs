@@ -51,6 +51,16 @@ pub fn one_line(name: &str) -> Cow<'_, str> {
     }
 }
 
+/// A word that a shell takes for one, whatever is in it: names of files and tensors may be anything.
+pub fn shell_word(text: &str) -> Cow<'_, str> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+=,".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(format!("'{}'", text.replace('\'', "'\\''")))
+    }
+}
+
 /// Longer words are not compared letter by letter.
 const LONGEST: usize = 300;
 
@@ -99,6 +109,15 @@ fn distance(wanted: &str, known: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_of_a_shell_hold_anything() {
+        let cases = [("a/b-1.gguf", "a/b-1.gguf"), ("w[1,2]", "'w[1,2]'"), ("", "''"), ("$(x)", "'$(x)'")];
+        for (text, word) in cases {
+            assert_eq!(shell_word(text), word);
+        }
+        assert_eq!(shell_word("x'; rm -r ~; y"), r"'x'\''; rm -r ~; y'");
+    }
 
     #[test]
     fn names_part_at_the_layer() {

@@ -17,7 +17,8 @@ Weights are mapped from their file: they count in the total, and are the first t
 values are those that a run here allocates: every position of every layer, also where attention has a window.
 Buffers are those of --batch tokens read at once, with all of them sent to the same experts. A generate whose --context
 is the same takes that much at most.
-Sizes: 512M and 512MiB are 512 x 1024 x 1024 bytes, 512MB are 512,000,000.
+Sizes: 512M and 512MiB are 512 x 1024 x 1024 bytes, 512MB are 512,000,000. With --fit and without --context what is shown
+is the longest context that fits, whether or not the model was made for so long a one.
 Exit codes: 0 it fits, 1 it does not fit into the memory that is free, or --fit holds no context at all, 2 a wrong
 request, 3 something cannot be read.";
 
@@ -42,6 +43,9 @@ pub struct MemoryArgs {
     /// How the weights would be stored, of a config alone: an element type, or q4_k_m [default: bf16]
     #[arg(long, value_name = "TYPE", value_parser = storing)]
     pub weights: Option<Storing>,
+    /// Say only whether it fits
+    #[arg(long, short)]
+    pub quiet: bool,
     /// What commands that run a model share; `auto` is `fast` here.
     #[command(flatten)]
     pub run: RunArgs,
@@ -58,7 +62,13 @@ fn storing(text: &str) -> Result<Storing, String> {
     })
 }
 
-/// A size with a unit.
+/// The units that are understood.
+const UNITS: &str = "KiB, MiB, GiB, TiB or kB, MB, GB, TB";
+
+/// A count of bytes below this has lost its unit: 1 MiB.
+const LEAST: f64 = 1024.0 * 1024.0;
+
+/// A size with a unit; bytes without one, as other programs print them.
 fn bytes(text: &str) -> Result<u64, String> {
     let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(at);
@@ -72,10 +82,15 @@ fn bytes(text: &str) -> Result<u64, String> {
         "mb" => 1e6,
         "gb" => 1e9,
         "tb" => 1e12,
-        _ => return Err(format!("{unit:?} is no unit of bytes: KiB, MiB, GiB, TiB or kB, MB, GB, TB are")),
+        _ => return Err(format!("{unit:?} is no unit of bytes: {UNITS} are")),
     };
     let number: f64 = number.parse().map_err(|_| "expected a size, such as 8GiB".to_owned())?;
     let size = number * step;
+    if unit.is_empty() && (1.0..LEAST).contains(&size) {
+        return Err(format!(
+            "{text} bytes are less than any run takes: say the unit, as {text}GiB ({UNITS})"
+        ));
+    }
     if (1.0..1e18).contains(&size) {
         Ok(size as u64)
     } else {
@@ -100,6 +115,11 @@ mod tests {
         for (text, size) in fine {
             assert_eq!(bytes(text), Ok(size), "{text}");
         }
+        for lost in ["2", "24", "1.5", "1048575"] {
+            let told = bytes(lost).unwrap_err();
+            assert!(told.contains(&format!("{lost}GiB")) && told.contains("KiB, MiB"), "{told}");
+        }
+        assert_eq!((bytes("1048576"), bytes("2b")), (Ok(1 << 20), Ok(2)));
         for wrong in ["", "GiB", "8 apples", "-1", "0", "1e30", "1.2.3M", "99999999999T"] {
             assert!(bytes(wrong).is_err(), "{wrong}");
         }

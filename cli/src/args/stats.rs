@@ -18,7 +18,8 @@ the mean is summed in f64, the standard deviation is that of a whole population.
 smallest normal number of the stored type. Two runs give the same bits, whatever the number of threads. Histograms and
 the use of codes take a second pass: they are counted where they are asked for, or at most four tensors are chosen by
 --include. JSON has what does not fit into text.
-Exit codes: 0 all numbers are finite, 1 some are not or cannot be read, 2 a wrong request, 3 no tensor list can be made.";
+Exit codes: 0 all numbers are finite, 1 some are not or cannot be read, or no tensor matches, 2 a wrong request, 3 no tensor
+list can be made.";
 
 /// Arguments of `stats`.
 #[derive(Debug, Args)]

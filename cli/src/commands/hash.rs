@@ -32,6 +32,8 @@ pub struct Told<'a> {
     pub against: Option<Against<'a>>,
     /// Where the digests were to be written to, and whether they were.
     pub write: Option<(&'a Path, bool)>,
+    /// What the digests were of that were written over, where that is something else.
+    pub replaced: Option<Kind>,
     /// Faults of the files.
     pub findings: &'a [Finding],
     /// Whether nothing else is said.
@@ -48,6 +50,8 @@ pub struct Against<'a> {
     pub differences: Vec<(String, Difference)>,
     /// Whether a tensor of either was looked at: without one nothing is the same.
     pub any: bool,
+    /// What is to be said where no name of either is one of the other.
+    pub strange: Option<Finding>,
 }
 
 impl Against<'_> {
@@ -100,7 +104,9 @@ pub(super) fn run(registry: &Registry, args: &HashArgs, screen: &mut Screen<'_>)
         hashes.left_out.iter().filter(|left| left.wanted).flat_map(|left| left.names.clone()).collect();
     // What is not whole, or not sound, is nothing to hold others against.
     let sound = unread.is_empty() && findings.is_empty() && !(some && hashes.tensors.is_empty());
+    let mut replaced = None;
     if let Some(path) = args.write.as_ref().filter(|_| sound) {
+        replaced = other(path, kind);
         let mut file = NewFile::create(path, &inputs)?;
         let chosen = some.then(|| chosen(args));
         file.write(manifest::write(kind, &hashes.tensors, chosen.as_deref()).as_bytes())?;
@@ -111,7 +117,8 @@ pub(super) fn run(registry: &Registry, args: &HashArgs, screen: &mut Screen<'_>)
         let expected: Vec<Hashed> = kept.tensors.into_iter().filter(meant).collect();
         let differences = manifest::compare(&expected, &hashes.tensors, &unread);
         let any = !expected.is_empty() || !hashes.tensors.is_empty();
-        Against { path, partial: kept.some, differences, any }
+        let strange = manifest::strangers(kind, &expected, &hashes.tensors);
+        Against { path, partial: kept.some, differences, any, strange }
     });
     let differs = against.as_ref().is_some_and(|against| !against.same());
     let told = Told {
@@ -120,6 +127,7 @@ pub(super) fn run(registry: &Registry, args: &HashArgs, screen: &mut Screen<'_>)
         some,
         against,
         write: args.write.as_deref().map(|path| (path, sound)),
+        replaced,
         findings: &findings,
         quiet: args.quiet,
     };
@@ -142,6 +150,13 @@ fn chosen(args: &HashArgs) -> String {
         globs.iter().map(|glob| format!("--{name} '{glob}'")).collect()
     };
     [option("include", &args.include), option("exclude", &args.exclude)].concat().join(" ")
+}
+
+/// What the manifest at a path is of, where there is one and it is of something else than what takes its place.
+fn other(path: &Path, kind: Kind) -> Option<Kind> {
+    // What is no file need not end, and keeps nothing.
+    let text = path.is_file().then(|| read_text(path, MAX_MANIFEST_BYTES).ok()).flatten()?;
+    manifest::read(&text).ok().map(|kept| kept.kind).filter(|old| *old != kind)
 }
 
 /// The manifest that a model is held against.

@@ -35,6 +35,11 @@ pub struct Told<'a> {
 }
 
 impl Told<'_> {
+    /// The longest context that the model was made for, where this one is longer.
+    pub fn beyond(&self, context: usize) -> Option<usize> {
+        self.memory.longest.filter(|made_for| context > *made_for)
+    }
+
     /// Whether the context that was asked for fits into what is free; `None` where the system does not say.
     pub fn fits(&self) -> Option<bool> {
         self.machine.0.map(|free| self.estimate.total <= free)
@@ -72,14 +77,21 @@ pub(super) fn run(
         }
     };
     let longest = memory.longest;
-    let context = args.context.unwrap_or(longest.unwrap_or(4096).min(4096));
-    if let Some(most) = longest.filter(|most| context > *most) {
+    let fit = args.fit.map(|bytes| (bytes, memory.largest(bytes)));
+    let context = args.context.unwrap_or_else(|| match fit {
+        Some((_, Some(found))) => found.max(1),
+        _ => longest.unwrap_or(4096).min(4096),
+    });
+    if let Some(most) = longest.filter(|most| args.context.is_some() && context > *most) {
         if memory.ends {
             return Err(Error::Usage(format!(
                 "a context of {context} tokens, but the model has a place for {most} positions: ask for a smaller one"
             )));
         }
-        note(look, &format!("{context} tokens are more than the {most} that the model was made for"));
+        if args.run.list.wants_json() && !args.quiet {
+            // As a text it is said with the verdict.
+            note(look, &format!("{context} tokens are more than the {most} that the model was made for"));
+        }
     }
     let told = Told {
         path: args.model.display().to_string(),
@@ -88,14 +100,14 @@ pub(super) fn run(
         table: memory.contexts().into_iter().map(|context| memory.at(context)).collect(),
         planned,
         vocabulary,
-        fit: args.fit.map(|bytes| (bytes, memory.largest(bytes))),
+        fit,
         machine: (paging::available(), paging::total()),
         memory: &memory,
     };
     if args.run.list.wants_json() {
         json::memory::memory(screen, &told);
     } else {
-        written(text::memory::memory(screen, &told))?;
+        written(text::memory::memory(screen, &told, args.quiet))?;
     }
     Ok(u8::from(match told.fit {
         // Whoever says what it is to fit into does not ask for this machine.

@@ -22,7 +22,7 @@ mod stats;
 mod tokens;
 mod trace;
 
-pub use hash::Told;
+pub use hash::{Against, Told};
 pub use show::{Shown, Wrote, each_line};
 
 use crate::args::{Cli, Command, Ids, KernelsCommand, LookArgs, OverrideArgs, PromptArgs};
@@ -98,7 +98,7 @@ fn dispatch(cli: &Cli, screen: &mut Screen<'_>) -> Result<u8> {
         Command::Check(args) => check::run(&Registry::linked()?, args, &cli.look, screen),
         Command::Show(args) => show::run(&Registry::linked()?, args, screen),
         Command::Hash(args) => hash::run(&Registry::linked()?, args, screen),
-        Command::Stats(args) => stats::run(&Registry::linked()?, args, screen),
+        Command::Stats(args) => stats::run(&Registry::linked()?, args, &cli.look, screen),
         Command::Plugins(args) => plugins::run(&Registry::linked()?, args, screen),
         Command::Generate(args) => generate::run(&Registry::linked()?, args, &cli.look, screen),
         Command::Memory(args) => memory::run(&Registry::linked()?, args, &cli.look, screen),

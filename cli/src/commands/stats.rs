@@ -1,24 +1,29 @@
 //! `stats`: the numbers of each tensor.
 
 use super::page::NewPage;
-use super::written;
-use crate::args::{SortKey, StatsArgs, StatsForm, StatsKey};
+use super::{note, written};
+use crate::args::{LookArgs, SortKey, StatsArgs, StatsForm, StatsKey};
 use crate::progress::Bar;
 use crate::render::listing::Listing;
 use crate::render::{csv, html, json, natural, text};
 use crate::terminal::Screen;
 use scantling_core::check::{self, Request};
 use scantling_core::error::Result;
-use scantling_core::finding::{Part, Severity};
+use scantling_core::finding::{Finding, Part, Severity};
 use scantling_core::kernel::Options;
 use scantling_core::registry::Registry;
 use scantling_core::report::Unchecked;
-use scantling_core::stats::{self, How, Stats, TensorStats};
+use scantling_core::stats::{self, How, STATS_NO_TENSOR, Stats, TensorStats};
 
 /// Tensors that are chosen by name, up to which they are shown in detail.
 const FEW: usize = 4;
 
-pub(super) fn run(registry: &Registry, args: &StatsArgs, screen: &mut Screen<'_>) -> Result<u8> {
+pub(super) fn run(
+    registry: &Registry,
+    args: &StatsArgs,
+    look: &LookArgs,
+    screen: &mut Screen<'_>,
+) -> Result<u8> {
     // In the order of the files, which is how they are read fastest.
     let listing = Listing::new(SortKey::File, &args.include, &args.exclude)?;
     let source = registry.open(&args.model)?;
@@ -30,7 +35,15 @@ pub(super) fn run(registry: &Registry, args: &StatsArgs, screen: &mut Screen<'_>
     let how = How { threads: args.threads, detail: detail || args.html.is_some() };
     let models = [(source.as_ref(), args.model.as_path())];
     let page = NewPage::begin(args.html.as_ref(), &models, &[])?;
-    let mut found = stats::run(source.as_ref(), &chosen, how, kernel.as_ref(), &Bar::new(args.quiet));
+    let bar = Bar::new(args.quiet);
+    let mut found = stats::run(source.as_ref(), &args.model, &chosen, how, kernel.as_ref(), &bar);
+    if let Some(finding) = none_chosen(args, all.len(), chosen.len()) {
+        if args.form() == StatsForm::Csv {
+            // A table has no place for it.
+            note(look, &finding.message);
+        }
+        found.findings.push(finding);
+    }
     let faults = source.findings().iter().filter(|f| f.severity == Severity::Error).count();
     if faults > 0 {
         let what = "what is wrong with the file itself".to_owned();
@@ -52,6 +65,25 @@ pub(super) fn run(registry: &Registry, args: &StatsArgs, screen: &mut Screen<'_>
         StatsForm::Text => written(text::stats::stats(screen, &model, args.full))?,
     }
     Ok(u8::from(found.count(Severity::Error) > 0))
+}
+
+/// The finding about patterns that leave nothing to look at.
+fn none_chosen(args: &StatsArgs, all: usize, chosen: usize) -> Option<Finding> {
+    if all == 0 || chosen > 0 {
+        return None;
+    }
+    let option = |name: &str, globs: &[String]| -> Vec<String> {
+        globs.iter().map(|glob| format!("--{name} '{glob}'")).collect()
+    };
+    let (wanted, unwanted) = (option("include", &args.include), option("exclude", &args.exclude));
+    let message = match (wanted.as_slice(), unwanted.as_slice()) {
+        (wanted, []) => format!("no tensor of {all} matches {}", wanted.join(" or ")),
+        (wanted, unwanted) => {
+            format!("no tensor of {all} is left by {}", [wanted, unwanted].concat().join(" "))
+        }
+    };
+    let advice = "a pattern matches whole names, as '*q_proj*'; scantling inspect --tensors lists them";
+    Some(Finding::new(&STATS_NO_TENSOR, message).advice(advice))
 }
 
 /// The page: what an inspection shows, and the numbers.

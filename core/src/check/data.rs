@@ -6,14 +6,16 @@ use crate::codes;
 use crate::dtype::{Class, DType};
 use crate::error::Result;
 use crate::finding::Finding;
-use crate::index::TensorInfo;
+use crate::index::{Shape, TensorInfo};
 use crate::kernel::{Kernel, Options};
 use crate::packed::Packed;
 use crate::parallel::on_all_cores;
 use crate::registry::Registry;
 use crate::report::Unchecked;
+use crate::show;
 use crate::source::WeightSource;
 use rayon::prelude::*;
+use std::path::Path;
 
 codes! {
     pub static DATA_NOT_FINITE = Error, Data, "data-not-finite",
@@ -43,7 +45,12 @@ pub(super) struct Data {
 const CHUNK: usize = 1 << 20;
 
 /// Reads all values of all tensors on all cores.
-pub(super) fn check(source: &dyn WeightSource, registry: &Registry, progress: &dyn Progress) -> Result<Data> {
+pub(super) fn check(
+    source: &dyn WeightSource,
+    path: &Path,
+    registry: &Registry,
+    progress: &dyn Progress,
+) -> Result<Data> {
     let kernel = registry.best_leaf(false, &Options::default())?;
     let tensors = source.tensors().tensors();
     let mut data = Data { findings: Vec::new(), unchecked: Vec::new() };
@@ -57,7 +64,7 @@ pub(super) fn check(source: &dyn WeightSource, registry: &Registry, progress: &d
         if let Some((count, first)) = not_finite(packed.as_ref()) {
             let message = format!("{count} of the weights that it makes are NaN or infinite");
             let f = Finding::new(&DATA_NOT_FINITE, format!("{message}, the first in row {first}"));
-            data.findings.push(place(f).advice("fetch the file again, or look at how it was made"));
+            data.findings.push(place(f).advice(look_at(path, &tensor.name, &[first])));
         }
     }
     // Of a packed weight what is stored: its scales, and codes that are floats themselves.
@@ -78,7 +85,7 @@ pub(super) fn check(source: &dyn WeightSource, registry: &Registry, progress: &d
         match source.bytes(tensor) {
             Ok(bytes) => {
                 let tally = scan(kernel.as_ref(), dtype, &bytes, progress);
-                data.findings.extend(tally.findings(source, tensor, dtype));
+                data.findings.extend(tally.findings(source, path, tensor, dtype));
             }
             Err(e) => {
                 let f = Finding::new(&DATA_UNREADABLE, e.to_string()).tensor(&tensor.name);
@@ -88,6 +95,12 @@ pub(super) fn check(source: &dyn WeightSource, registry: &Registry, progress: &d
     }
     progress.end();
     Ok(data)
+}
+
+/// What to do about numbers that are none, the first of them at these places.
+pub(crate) fn look_at(model: &Path, tensor: &str, places: &[usize]) -> String {
+    let command = show::command(model, tensor, places);
+    format!("{command} shows it; fetch the file again, or look at how it was made")
 }
 
 /// How many weights come out as no numbers, and the first row that has one.
@@ -140,7 +153,13 @@ impl Tally {
         }
     }
 
-    fn findings(&self, source: &dyn WeightSource, tensor: &TensorInfo, dtype: DType) -> Vec<Finding> {
+    fn findings(
+        &self,
+        source: &dyn WeightSource,
+        path: &Path,
+        tensor: &TensorInfo,
+        dtype: DType,
+    ) -> Vec<Finding> {
         let at_block = |block: u64| {
             let start = tensor.bytes.as_ref().map_or(0, |r| r.start);
             start.saturating_add(block.saturating_mul(dtype.block_bytes() as u64))
@@ -152,8 +171,10 @@ impl Tally {
             let message =
                 format!("{} NaN and {} infinite of {} values", self.nan, self.infinite, tensor.elements());
             let block = first.checked_div(dtype.block_values() as u64).unwrap_or(0);
-            let f = Finding::new(&DATA_NOT_FINITE, format!("{message}, the first at element {first}"));
-            findings.push(place(f, block).advice("fetch the file again, or look at how it was made"));
+            let (element, places) = show::element_of(first, Some(dtype), &tensor.shape);
+            let message = format!("{message}, the first at element {element} {:?}", Shape(&places));
+            let f = Finding::new(&DATA_NOT_FINITE, message).advice(look_at(path, &tensor.name, &places));
+            findings.push(place(f, block));
         }
         if let Some(block) = self.first_block {
             let message = format!("{} blocks of {dtype} with a scale that no quantiser writes", self.suspect);

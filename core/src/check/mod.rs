@@ -12,7 +12,7 @@ mod tables;
 mod ties;
 mod tokenizer;
 
-pub(crate) use data::{DATA_NOT_FINITE, DATA_UNREADABLE};
+pub(crate) use data::{DATA_NOT_FINITE, DATA_UNREADABLE, look_at};
 #[cfg(feature = "tokenizer")]
 pub(crate) use tokenizer::{
     MAX_TOKENIZER_BYTES, TOKENIZER_FILE, TOKENIZER_ID, TOKENIZER_LIST, TOKENIZER_MERGE, TOKENIZER_MODEL,
@@ -192,7 +192,7 @@ pub fn examine(
         }
     }
     if request.wants(Part::Data) {
-        let data = data::check(source, registry, progress)?;
+        let data = data::check(source, path, registry, progress)?;
         check.add(data.findings);
         check.report.unchecked.extend(data.unchecked);
     }

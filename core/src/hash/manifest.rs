@@ -11,7 +11,9 @@
 //! that do not begin with `#` end in a newline, and SHA-256 of them is the digest of the whole.
 
 use super::{Digest, Hashed, Kind};
-use std::collections::BTreeMap;
+use crate::codes;
+use crate::finding::Finding;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write;
 
 /// Bytes of the largest manifest that is read.
@@ -130,8 +132,8 @@ pub fn read(text: &[u8]) -> Result<Manifest, String> {
 /// How a tensor differs from what a manifest says of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Difference {
-    /// Its bytes or numbers are others.
-    Values,
+    /// Its bytes or numbers are others: the digest of the manifest, and that found.
+    Values(Digest, Digest),
     /// Its type is another: that of the manifest, and that found.
     Type(String, String),
     /// Its shape is another.
@@ -165,13 +167,40 @@ pub fn compare(expected: &[Hashed], found: &[Hashed], unread: &[String]) -> Vec<
                 (Some(e), Some(f)) if e.dtype != f.dtype => {
                     Difference::Type(e.dtype.clone(), f.dtype.clone())
                 }
-                (Some(e), Some(f)) if e.digest != f.digest => Difference::Values,
+                (Some(e), Some(f)) if e.digest != f.digest => Difference::Values(e.digest, f.digest),
                 (Some(_), Some(_)) => continue,
             };
             all.push((name.to_owned(), difference));
         }
     }
     all
+}
+
+codes! {
+    pub static HASH_NO_NAME = Error, Names, "hash-no-name-agrees",
+        "no name of the model stands in the manifest",
+        "Digests of stored bytes are held against each other by the names as stored, and a safetensors model and a GGUF \
+         file of it have no name in common. Digests of numbers, which --semantic makes, have one name for both.";
+}
+
+/// The one finding about a model that has no name in common with a manifest: each of its tensors is new and each of the
+/// manifest's is missing, which says nothing of what they hold.
+pub fn strangers(kind: Kind, expected: &[Hashed], found: &[Hashed]) -> Option<Finding> {
+    let known: HashSet<&str> = expected.iter().map(|tensor| tensor.name.as_str()).collect();
+    if expected.is_empty() || found.is_empty() || found.iter().any(|t| known.contains(t.name.as_str())) {
+        return None;
+    }
+    let (of, advice) = match kind {
+        Kind::Stored => (
+            "stored bytes of another container, or of another model",
+            "make one that holds for both: scantling hash MODEL --semantic --write FILE",
+        ),
+        Kind::Semantic => ("another model", "hold it against one of the same model"),
+    };
+    Some(
+        Finding::new(&HASH_NO_NAME, format!("none of the names agree: the manifest is of {of}"))
+            .advice(advice),
+    )
 }
 
 #[cfg(test)]
@@ -250,10 +279,24 @@ mod tests {
             ("shape", Difference::Shape(vec![1, 2], vec![2, 1])),
             ("type", Difference::Type("F32".into(), "F16".into())),
             ("unread", Difference::Unread),
-            ("values", Difference::Values),
+            ("values", Difference::Values(Digest([1; 32]), Digest([2; 32]))),
         ];
         assert_eq!(all, wanted.map(|(name, difference)| (name.to_owned(), difference)));
         assert!(compare(&expected, &expected, &[]).is_empty());
+    }
+
+    #[test]
+    fn names_that_are_all_others_are_one_finding() {
+        let [a, b] = ["model.norm.weight", "output_norm.weight"].map(|name| [tensor(name, "F32", &[1], 1)]);
+        let told = |kind, expected: &[Hashed], found: &[Hashed]| {
+            strangers(kind, expected, found).map(|finding| finding.message).unwrap_or_default()
+        };
+        assert!(told(Kind::Stored, &a, &b).contains("stored bytes of another container"));
+        assert!(told(Kind::Semantic, &a, &b).ends_with("of another model"));
+        let both = [a.as_slice(), b.as_slice()].concat();
+        for (expected, found) in [(&a[..], &both[..]), (&both, &b), (&a, &[]), (&[], &b)] {
+            assert_eq!(told(Kind::Stored, expected, found), "");
+        }
     }
 
     proptest! {

@@ -9,13 +9,14 @@ pub use select::{Pick, Selection};
 use crate::dtype::{Class, DType};
 use crate::error::{Error, Result};
 use crate::index::TensorInfo;
-use crate::names::one_line;
+use crate::names::{one_line, shell_word};
 use crate::packed::Packed;
 use crate::quant;
 use crate::quant::fields::{Held, Layout};
 use crate::source::WeightSource;
 use std::borrow::Cow;
 use std::ops::Range;
+use std::path::Path;
 
 /// Numbers, none of them rounded; but for floats of fewer bits and blocks, which are widened to f32.
 #[derive(Clone, Debug, PartialEq)]
@@ -416,6 +417,21 @@ fn file_of<'s>(source: &'s dyn WeightSource, tensor: &TensorInfo) -> &'s str {
 
 /// How many times more elements may be read than are wanted before they are read one by one.
 const WORTH_SKIPPING: usize = 64;
+
+/// The command that shows the element at these places, or all of what is not named.
+pub(crate) fn command(model: &Path, tensor: &str, places: &[usize]) -> String {
+    let places: Vec<String> = places.iter().map(usize::to_string).collect();
+    let taken = if places.is_empty() { String::new() } else { format!("[{}]", places.join(",")) };
+    let model = model.display().to_string();
+    format!("scantling show {} {}", shell_word(&model), shell_word(&format!("{tensor}{taken}")))
+}
+
+/// Number and places of the element that a value belongs to: some types hold two of each.
+pub(crate) fn element_of(value: u64, dtype: Option<DType>, shape: &[usize]) -> (u64, Vec<usize>) {
+    let each = dtype.map_or(1, |d| d.block_values().checked_div(d.block_elements()).unwrap_or(1).max(1));
+    let element = value.checked_div(each as u64).unwrap_or(value);
+    (element, unravel(usize::try_from(element).unwrap_or(usize::MAX), shape))
+}
 
 /// The places of the `n`-th element of a shape, the innermost axis first to move.
 pub fn unravel(mut n: usize, shape: &[usize]) -> Vec<usize> {

@@ -1,5 +1,6 @@
 //! Which elements of a tensor are meant: `[0, :5]`, as Python writes it.
 
+use super::unravel;
 use crate::index::Shape;
 
 /// What is taken of one axis.
@@ -54,6 +55,7 @@ impl Selection {
             [before @ .., ""] if !before.is_empty() => before,
             all => all,
         };
+        let alone = words.len() == 1;
         let dots = words.iter().filter(|word| **word == "...").count();
         let named = words.len().saturating_sub(dots);
         if dots > 1 {
@@ -78,7 +80,11 @@ impl Selection {
             let axis = picks.len();
             let len = shape.get(axis).copied().unwrap_or(0);
             picks.push(pick(word, len).map_err(|why| {
-                format!("\"{word}\" {why}: axis {axis} has the length {len}, the shape is {:?}", Shape(shape))
+                let place = if alone { flat(word, shape) } else { String::new() };
+                format!(
+                    "\"{word}\" {why}: axis {axis} has the length {len}, the shape is {:?}{place}",
+                    Shape(shape)
+                )
             })?);
         }
         picks.extend(shape.iter().skip(picks.len()).map(|len| Pick::all(*len)));
@@ -98,6 +104,12 @@ impl Selection {
         self.picks.iter().fold(1u64, |n, pick| n.saturating_mul(pick.count as u64))
     }
 
+    /// The places of the one element that is named, if it is one; of a tensor without axes there is none to name.
+    pub fn single(&self) -> Option<Vec<usize>> {
+        let all = !self.picks.is_empty() && self.picks.iter().all(|pick| pick.single);
+        all.then(|| self.picks.iter().map(|pick| pick.first).collect())
+    }
+
     /// Whether it is all of a tensor of this shape, in order.
     pub fn is_all(&self, shape: &[usize]) -> bool {
         self.picks.iter().zip(shape).all(|(pick, len)| pick.is_all(*len))
@@ -106,6 +118,15 @@ impl Selection {
     /// The axis whose places come one after the other first: the last that is left.
     pub fn innermost(&self) -> Option<usize> {
         self.picks.iter().rposition(|pick| !pick.single)
+    }
+}
+
+/// Where the element of this number is, if the tensor has as many: others count elements through all axes.
+fn flat(word: &str, shape: &[usize]) -> String {
+    let elements = shape.iter().try_fold(1usize, |n, len| n.checked_mul(*len));
+    match word.parse::<usize>().ok().filter(|n| shape.len() > 1 && elements.is_some_and(|all| *n < all)) {
+        Some(n) => format!("; element {n} is {:?}", Shape(&unravel(n, shape))),
+        None => String::new(),
     }
 }
 
@@ -209,7 +230,12 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_told_with_the_shape() {
         let told = |text| Selection::parse(text, &[8, 4]).unwrap_err();
-        assert_eq!(told("8"), "\"8\" is out of range: axis 0 has the length 8, the shape is [8, 4]");
+        assert_eq!(told("-9"), "\"-9\" is out of range: axis 0 has the length 8, the shape is [8, 4]");
+        assert_eq!(
+            told("29"),
+            "\"29\" is out of range: axis 0 has the length 8, the shape is [8, 4]; element 29 is [7, 1]"
+        );
+        assert!(told("8, 0").ends_with("[8, 4]") && told("32").ends_with("[8, 4]"));
         assert_eq!(told("0, -5"), "\"-5\" is out of range: axis 1 has the length 4, the shape is [8, 4]");
         assert_eq!(told("5:5"), "\"5:5\" takes nothing: axis 0 has the length 8, the shape is [8, 4]");
         assert_eq!(told("0,0,0"), "3 axes are named, and it has 2 axes: [8, 4]");

@@ -11,20 +11,29 @@ pub mod piece;
 mod reading;
 pub mod tally;
 
-use crate::check::{DATA_NOT_FINITE, DATA_UNREADABLE, Progress};
-use crate::dtype::DType;
+use crate::check::{DATA_NOT_FINITE, DATA_UNREADABLE, Progress, look_at};
+use crate::codes;
 use crate::finding::{Finding, Severity};
-use crate::index::{TensorInfo, role};
+use crate::index::{Shape, TensorInfo, role};
 use crate::kernel::Kernel;
 use crate::names;
 use crate::parallel::on_cores;
 use crate::report::Unchecked;
+use crate::show;
 use crate::source::WeightSource;
 use blocks::Blocks;
 use histogram::Histogram;
 use rayon::prelude::*;
 use reading::{Found, Reading};
+use std::path::Path;
 use tally::Tally;
+
+codes! {
+    pub static STATS_NO_TENSOR = Error, Names, "stats-no-tensor",
+        "no tensor has a name that was asked for",
+        "The patterns leave no tensor to look at, so nothing is known of any. A pattern has to match the whole of a name as \
+         the file stores it: '*q_proj*' matches what holds q_proj. Names of the other format match nothing.";
+}
 
 /// What is wanted.
 #[derive(Clone, Copy, Debug, Default)]
@@ -92,9 +101,10 @@ impl Stats {
     }
 }
 
-/// Looks at all numbers of these tensors of a source.
+/// Looks at all numbers of these tensors of the source that was opened at a path.
 pub fn run(
     source: &dyn WeightSource,
+    path: &Path,
     tensors: &[&TensorInfo],
     how: How,
     kernel: &dyn Kernel,
@@ -104,7 +114,8 @@ pub fn run(
     let passes = if how.detail { 2 } else { 1 };
     progress.begin("reading values", bytes.saturating_mul(passes));
     let stats = on_cores(how.threads, || {
-        let mut pass = Pass { source, how, kernel, progress, stats: Stats::default(), batch: Vec::new() };
+        let mut pass =
+            Pass { source, path, how, kernel, progress, stats: Stats::default(), batch: Vec::new() };
         tensors.iter().for_each(|tensor| pass.add(tensor));
         pass.flush();
         let mut stats = pass.stats;
@@ -123,6 +134,7 @@ const HELD: usize = 64 << 20;
 /// The pass under way.
 struct Pass<'s> {
     source: &'s dyn WeightSource,
+    path: &'s Path,
     how: How,
     kernel: &'s dyn Kernel,
     progress: &'s dyn Progress,
@@ -177,7 +189,7 @@ impl<'s> Pass<'s> {
     fn finish(&mut self, tensor: &TensorInfo, reading: &Reading<'_>, found: &Found) {
         let tally = found.tally;
         if tally.nan > 0 || tally.infinite > 0 {
-            self.stats.findings.push(not_finite(self.source, tensor, &tally));
+            self.stats.findings.push(not_finite(self.source, self.path, tensor, &tally));
         }
         let (mut histogram, mut blocks) = (None, None);
         if self.how.detail {
@@ -219,36 +231,20 @@ fn file_of(source: &dyn WeightSource, tensor: &TensorInfo) -> String {
 }
 
 /// The finding about numbers that are none, placed at the first of them.
-fn not_finite(source: &dyn WeightSource, tensor: &TensorInfo, tally: &Tally) -> Finding {
+fn not_finite(source: &dyn WeightSource, path: &Path, tensor: &TensorInfo, tally: &Tally) -> Finding {
     let first = tally.first_nan.into_iter().chain(tally.first_infinite).min().unwrap_or(0);
-    let per_element = tensor.dtype.known().map_or(1, values_per_element);
-    let element = first / per_element;
-    let at = coordinates(&tensor.shape, element);
+    let (element, places) = show::element_of(first, tensor.dtype.known(), &tensor.shape);
     let message = format!(
-        "{} NaN and {} infinite of {} values, the first at element {element} {at}",
-        tally.nan, tally.infinite, tally.count
+        "{} NaN and {} infinite of {} values, the first at element {element} {:?}",
+        tally.nan,
+        tally.infinite,
+        tally.count,
+        Shape(&places)
     );
     let mut f = Finding::new(&DATA_NOT_FINITE, message).tensor(&tensor.name).file(file_of(source, tensor));
     if let (Some(range), Some(dtype)) = (&tensor.bytes, tensor.dtype.known()) {
         let block = first / (dtype.block_values().max(1) as u64);
         f = f.at(range.start.saturating_add(block.saturating_mul(dtype.block_bytes() as u64)));
     }
-    f.advice("fetch the file again, or look at how it was made")
-}
-
-fn values_per_element(dtype: DType) -> u64 {
-    dtype.block_values().checked_div(dtype.block_elements()).unwrap_or(1).max(1) as u64
-}
-
-/// `[3, 17]`: where an element is.
-fn coordinates(shape: &[usize], element: u64) -> String {
-    let mut rest = element;
-    let mut at: Vec<String> = Vec::with_capacity(shape.len());
-    for axis in shape.iter().rev() {
-        let axis = (*axis).max(1) as u64;
-        at.push((rest % axis).to_string());
-        rest /= axis;
-    }
-    at.reverse();
-    format!("[{}]", at.join(", "))
+    f.advice(look_at(path, &tensor.name, &places))
 }

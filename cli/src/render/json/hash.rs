@@ -4,9 +4,9 @@ use super::{begin, parts};
 use crate::commands::Told;
 use crate::terminal::Screen;
 use scantling_core::finding::Finding;
-use scantling_core::hash::Hashed;
 use scantling_core::hash::files::{FileHash, Said, Verdict};
 use scantling_core::hash::manifest::Difference;
+use scantling_core::hash::{Hashed, Kind};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -28,9 +28,11 @@ pub fn hashes(screen: &mut Screen<'_>, told: &Told<'_>) {
             .iter()
             .map(|left| json!({"names": left.names, "why": left.why, "wanted": left.wanted})),
     );
-    out.put_all("findings", told.findings.iter().map(parts::finding));
+    let strange = told.against.iter().filter_map(|against| against.strange.as_ref());
+    out.put_all("findings", told.findings.iter().chain(strange).map(parts::finding));
     let written = told.write.filter(|(_, written)| *written);
     out.put("written", &json!(written.map(|(path, _)| path.display().to_string())));
+    out.put("replaced", &json!(told.replaced.map(Kind::word)));
     match &told.against {
         None => out.put("against", &Value::Null),
         Some(against) => {
@@ -56,7 +58,9 @@ fn tensor(tensor: &Hashed) -> Value {
 
 fn difference(name: &str, difference: &Difference) -> Value {
     let (kind, expected, found) = match difference {
-        Difference::Values => ("values", Value::Null, Value::Null),
+        Difference::Values(expected, found) => {
+            ("values", json!(expected.to_string()), json!(found.to_string()))
+        }
         Difference::Type(expected, found) => ("type", json!(expected), json!(found)),
         Difference::Shape(expected, found) => ("shape", json!(expected), json!(found)),
         Difference::Missing => ("missing", Value::Null, Value::Null),

@@ -31,9 +31,15 @@ pub fn memory(screen: &mut Screen<'_>, told: &Told<'_>) {
     let others = planned.map(|(_, others)| others.as_slice()).unwrap_or_default();
     let others = others.iter().map(|(storing, bytes)| json!({"weights": storing.name(), "bytes": bytes}));
     out.put_all("stored_as", others);
-    let fit = told
-        .fit
-        .map(|(bytes, context)| json!({"bytes": bytes, "context": context, "any": context.is_none()}));
+    let fit = told.fit.map(|(bytes, context)| {
+        json!({
+            "bytes": bytes,
+            "context": context,
+            "any": context.is_none(),
+            "made_for": memory.longest,
+            "usable": context.into_iter().chain(memory.longest).min(),
+        })
+    });
     out.put("fit", &fit.unwrap_or(Value::Null));
     out.put("machine", &json!({"available": told.machine.0, "total": told.machine.1, "fits": told.fits()}));
     out.put("vocabulary_counted", &json!(told.vocabulary));

@@ -1,7 +1,7 @@
 //! Digests for people, and what differs from those that were kept.
 
 use super::{GOOD, findings, hanging, severity_style};
-use crate::commands::Told;
+use crate::commands::{Against, Told};
 use crate::render::words::{bytes, plural, shape};
 use crate::terminal::{Screen, escape};
 use scantling_core::finding::{Finding, Severity};
@@ -24,11 +24,7 @@ pub fn hashes(screen: &mut Screen<'_>, told: &Told<'_>) -> fmt::Result {
             }
             writeln!(screen)?;
         }
-        Some(against) => {
-            for (name, difference) in &against.differences {
-                self::difference(screen, name, difference)?;
-            }
-        }
+        Some(against) => differences(screen, against)?,
     }
     for left in &hashes.left_out {
         let names: Vec<_> = left.names.iter().take(NAMES).map(|name| escape(name)).collect();
@@ -57,7 +53,12 @@ pub fn hashes(screen: &mut Screen<'_>, told: &Told<'_>) -> fmt::Result {
     match told.write {
         Some((path, true)) => {
             let count = plural(hashes.tensors.len(), "digest");
-            writeln!(screen, "wrote {count} to {}", escape(&path.display().to_string()))?;
+            let path = escape(&path.display().to_string()).into_owned();
+            writeln!(screen, "wrote {count} to {path}")?;
+            if let Some(old) = told.replaced {
+                let line = format!("note: {path} held {} before, and holds {} now", of(old), of(hashes.kind));
+                hanging(screen, &line, 0, 2)?;
+            }
         }
         Some((path, false)) => {
             let why = if !told.findings.is_empty() {
@@ -75,6 +76,14 @@ pub fn hashes(screen: &mut Screen<'_>, told: &Told<'_>) -> fmt::Result {
     verdict(screen, told)
 }
 
+/// What digests are of.
+fn of(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Stored => "digests of stored bytes",
+        Kind::Semantic => "digests of numbers (--semantic)",
+    }
+}
+
 /// What is wrong with the files, so that digests of what they hold mean little.
 fn faults(screen: &mut Screen<'_>, all: &[Finding]) -> fmt::Result {
     if all.is_empty() {
@@ -85,9 +94,27 @@ fn faults(screen: &mut Screen<'_>, all: &[Finding]) -> fmt::Result {
     writeln!(screen)
 }
 
+/// All that differs; where no name agrees that is every tensor of both, and a few of each stand for them.
+fn differences(screen: &mut Screen<'_>, against: &Against<'_>) -> fmt::Result {
+    let all = &against.differences;
+    let Some(strange) = &against.strange else {
+        return all.iter().try_for_each(|(name, difference)| self::difference(screen, name, difference));
+    };
+    findings::list(screen, std::iter::once(strange), false)?;
+    let is_new = |of: &&(String, Difference)| of.1 == Difference::New;
+    let (new, gone): (Vec<_>, Vec<_>) = all.iter().partition(is_new);
+    for (name, difference) in gone.iter().take(NAMES).chain(new.iter().take(NAMES)) {
+        self::difference(screen, name, difference)?;
+    }
+    match all.len().saturating_sub(gone.len().min(NAMES)).saturating_sub(new.len().min(NAMES)) {
+        0 => writeln!(screen),
+        more => writeln!(screen, "… and {more} more (--json lists all)\n"),
+    }
+}
+
 fn difference(screen: &mut Screen<'_>, name: &str, difference: &Difference) -> fmt::Result {
     let (word, rest) = match difference {
-        Difference::Values => ("differs", String::new()),
+        Difference::Values(..) => ("differs", String::new()),
         Difference::Type(kept, found) => {
             ("differs", format!(": type {} there, {} here", escape(kept), escape(found)))
         }

@@ -9,8 +9,11 @@ use scantling_core::finding::Severity;
 use scantling_core::memory::{Estimate, LayerKind};
 use std::fmt::{self, Write};
 
-/// The parts, what each layer keeps, other contexts, and whether it fits.
-pub fn memory(screen: &mut Screen<'_>, told: &Told<'_>) -> fmt::Result {
+/// The parts, what each layer keeps, other contexts, and whether it fits; that alone if `quiet`.
+pub fn memory(screen: &mut Screen<'_>, told: &Told<'_>, quiet: bool) -> fmt::Result {
+    if quiet {
+        return verdict(screen, told);
+    }
     let (memory, e) = (told.memory, &told.estimate);
     let (kernel, threads) = told.kernel;
     heading(screen, &format!("memory of {} ({})", escape(&told.path), memory.family))?;
@@ -60,7 +63,8 @@ pub fn memory(screen: &mut Screen<'_>, told: &Told<'_>) -> fmt::Result {
     heading(screen, "contexts")?;
     contexts(screen, told)?;
     writeln!(screen)?;
-    verdict(screen, told)
+    verdict(screen, told)?;
+    counted(screen, told)
 }
 
 fn layer(screen: &mut Screen<'_>, kind: &LayerKind) -> fmt::Result {
@@ -98,43 +102,45 @@ fn contexts(screen: &mut Screen<'_>, told: &Told<'_>) -> fmt::Result {
 fn verdict(screen: &mut Screen<'_>, told: &Told<'_>) -> fmt::Result {
     let e: &Estimate = &told.estimate;
     let tokens = plural(e.context, "token");
+    let made_for = |context: usize| {
+        let made =
+            told.beyond(context).map(|n| format!(", but the model was made for {}", thousands(n as u64)));
+        (if made.is_some() { Mark::But } else { Mark::Good }, made.unwrap_or_default())
+    };
     if let Some((size, longest)) = told.fit {
         let size = bytes(size);
-        let text = match longest {
+        return match longest {
             Some(0) => {
-                format!("no context fits into {size}: one token takes {}", bytes(told.memory.at(1).total))
+                let least = bytes(told.memory.at(1).total);
+                mark(screen, Mark::Bad, &format!("no context fits into {size}: one token takes {least}"))
             }
             Some(longest) => {
-                let made = told.memory.longest.filter(|made| longest > *made);
-                let made = made.map(|n| format!(" (the model was made for {})", thousands(n as u64)));
-                format!(
-                    "a context of {} fits into {size}{}",
-                    plural(longest, "token"),
-                    made.unwrap_or_default()
-                )
+                let (how, but) = made_for(longest);
+                let tokens = plural(longest, "token");
+                mark(screen, how, &format!("a context of {tokens} fits into {size}{but}"))
             }
-            None => format!("any context fits into {size}"),
+            None => mark(screen, Mark::Good, &format!("any context fits into {size}")),
         };
-        mark(screen, longest != Some(0), &text)?;
-    } else {
-        let need = bytes(e.total);
-        match told.machine {
-            (Some(free), all) => {
-                let all = all.map(|all| format!(" of {}", bytes(all))).unwrap_or_default();
-                let fits = e.total <= free;
-                let word = if fits { "fits" } else { "does not fit" };
-                mark(
-                    screen,
-                    fits,
-                    &format!("a context of {tokens} {word}: {need}, and {}{all} are free", bytes(free)),
-                )?;
-            }
-            (None, _) => writeln!(
-                screen,
-                "  a context of {tokens} takes {need}; the system does not say what is free"
-            )?,
+    }
+    let need = bytes(e.total);
+    match told.machine {
+        (Some(free), all) => {
+            let all = all.map(|all| format!(" of {}", bytes(all))).unwrap_or_default();
+            let (how, word, but) = match made_for(e.context) {
+                (how, but) if e.total <= free => (how, "fits", but),
+                _ => (Mark::Bad, "does not fit", String::new()),
+            };
+            let free = bytes(free);
+            mark(screen, how, &format!("a context of {tokens} {word}{but}: {need}, and {free}{all} are free"))
+        }
+        (None, _) => {
+            writeln!(screen, "  a context of {tokens} takes {need}; the system does not say what is free")
         }
     }
+}
+
+/// What was taken into account.
+fn counted(screen: &mut Screen<'_>, told: &Told<'_>) -> fmt::Result {
     let left = if told.vocabulary { "" } else { "the vocabulary, " };
     writeln!(
         screen,
@@ -142,12 +148,21 @@ fn verdict(screen: &mut Screen<'_>, told: &Told<'_>) -> fmt::Result {
     )
 }
 
-fn mark(screen: &mut Screen<'_>, good: bool, text: &str) -> fmt::Result {
+/// How a verdict is meant.
+#[derive(Clone, Copy)]
+enum Mark {
+    Good,
+    /// It fits, and is of little use.
+    But,
+    Bad,
+}
+
+fn mark(screen: &mut Screen<'_>, how: Mark, text: &str) -> fmt::Result {
     write!(screen, "  ")?;
-    if good {
-        screen.paint(GOOD, "✓")?;
-    } else {
-        screen.paint(severity_style(Severity::Error), "✗")?;
+    match how {
+        Mark::Good => screen.paint(GOOD, "✓")?,
+        Mark::But => screen.paint(severity_style(Severity::Warning), "!")?,
+        Mark::Bad => screen.paint(severity_style(Severity::Error), "✗")?,
     }
     writeln!(screen, " {text}")
 }

@@ -88,14 +88,27 @@ fn head(screen: &mut Screen<'_>, found: &Found<'_>, view: &View<'_>, shown: &Sho
             }
         }
     }
-    if !view.selection().is_all(&tensor.shape) {
-        write!(screen, "  taken: {}", shape(&view.selection().shape()))?;
-        match view.first_at() {
-            Some(at) => writeln!(screen, ", the first at byte {at} ({at:#x})")?,
-            None => writeln!(screen)?,
-        }
+    taken(screen, view)
+}
+
+/// What is taken of the tensor, where it is not all of it: one element by its place, more by their lengths.
+fn taken(screen: &mut Screen<'_>, view: &View<'_>) -> fmt::Result {
+    let selection = view.selection();
+    if selection.is_all(&view.tensor().shape) && selection.single().is_none() {
+        return Ok(());
     }
-    Ok(())
+    let of_block = view.dtype().is_some_and(|dtype| dtype.block_elements() > 1);
+    let (what, first) = match selection.single() {
+        Some(places) if of_block => (format!("element {}", shape(&places)), "in the block"),
+        Some(places) => (format!("element {}", shape(&places)), ""),
+        None => (shape(&selection.shape()), "the first"),
+    };
+    write!(screen, "  taken: {what}")?;
+    match view.first_at() {
+        Some(at) if first.is_empty() => writeln!(screen, ", at byte {at} ({at:#x})"),
+        Some(at) => writeln!(screen, ", {first} at byte {at} ({at:#x})"),
+        None => writeln!(screen),
+    }
 }
 
 fn end(screen: &mut Screen<'_>, last: &str, wrote: &[Wrote<'_>]) -> fmt::Result {

@@ -3,6 +3,7 @@
 use super::{FAINT, findings, hanging, strong};
 use crate::render::words::{bytes, columns, cut_end, cut_middle, plural, shape, thousands};
 use crate::terminal::{Screen, escape};
+use scantling_core::finding::Severity;
 use scantling_core::stats::blocks::{Blocks, Range};
 use scantling_core::stats::histogram::Histogram;
 use scantling_core::stats::{Stats, TensorStats};
@@ -45,32 +46,45 @@ const NARROW: usize = 24;
 /// Widest that names are not cut at.
 const WIDE: usize = 64;
 
-/// All of it.
+/// All of it: spreads, which are long, before the table of figures, and what was found at the end, where it is seen.
 pub fn stats(screen: &mut Screen<'_>, model: &Model<'_>, full: bool) -> fmt::Result {
     let stats = model.stats;
-    if !stats.tensors.is_empty() {
-        table(screen, &stats.tensors)?;
-    }
     for tensor in stats.tensors.iter().filter(|t| t.histogram.is_some() || t.blocks.is_some()) {
         detail(screen, tensor)?;
+        writeln!(screen)?;
+    }
+    if !stats.tensors.is_empty() {
+        table(screen, &stats.tensors)?;
+        writeln!(screen)?;
     }
     if !stats.findings.is_empty() {
-        writeln!(screen)?;
         findings::list(screen, stats.findings.iter(), full)?;
+        writeln!(screen)?;
     }
-    writeln!(screen)?;
     last_line(screen, model)
 }
 
 /// What was looked at, and what was not.
 fn last_line(screen: &mut Screen<'_>, model: &Model<'_>) -> fmt::Result {
     let stats = model.stats;
-    let mut line = format!(
-        "looked at all {} values of {}, {}",
-        thousands(stats.values()),
-        plural(stats.tensors.len(), "tensor"),
-        bytes(stats.bytes())
-    );
+    let mut line = match stats.tensors.len() {
+        0 => "looked at no values".to_owned(),
+        n => format!(
+            "looked at all {} values of {}, {}",
+            thousands(stats.values()),
+            plural(n, "tensor"),
+            bytes(stats.bytes())
+        ),
+    };
+    let count = |severity: Severity| {
+        let n = stats.count(severity);
+        (n > 0).then(|| plural(n, severity.word()))
+    };
+    let counts: Vec<String> =
+        [Severity::Error, Severity::Warning, Severity::Note].into_iter().filter_map(count).collect();
+    if !counts.is_empty() {
+        line = format!("{}; {line}", counts.join(", "));
+    }
     let mut not: Vec<String> = Vec::new();
     if model.hidden > 0 {
         not.push(format!("{} left out by --include and --exclude", plural(model.hidden, "tensor")));
@@ -153,7 +167,6 @@ const BINS: usize = 4;
 const BAR: usize = 40;
 
 fn detail(screen: &mut Screen<'_>, tensor: &TensorStats) -> fmt::Result {
-    writeln!(screen)?;
     let name = cut_middle(&escape(&tensor.name), screen.width(), screen.ellipsis());
     strong(screen, &name)?;
     writeln!(screen)?;
