@@ -241,7 +241,7 @@ fn in_a_browser_numbers_are_pictures() {
         let titles =
             browser.texts("return [...document.querySelectorAll('.heat h3')].map(h => h.textContent)");
         let lit = browser
-            .texts("return [...document.querySelectorAll('.heat td:not(.h0, .none)')].map(td => td.title.split(':')[0])");
+            .texts("return [...document.querySelectorAll('.heat td:not(.zero, .none)')].map(td => td.title.split(':')[0])");
         if args[0] == "stats" {
             assert_eq!(titles, ["How large the numbers are", "Outliers"]);
             let sparks = "return document.querySelectorAll('#rows svg.spark').length";

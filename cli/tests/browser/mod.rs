@@ -1,5 +1,6 @@
 //! A real browser without a window, driven through chromedriver on this machine.
 #![allow(clippy::print_stdout, reason = "tests say what they skip")]
+#![allow(dead_code)] // not each program of tests does everything
 
 use fantoccini::actions::{InputSource, KeyAction, KeyActions};
 use fantoccini::error::CmdError;

@@ -73,6 +73,7 @@ pub fn diff(first: &Checked, found: &Diff, allowed: Allowed) -> Page {
         findings_hidden: found.findings.len().saturating_sub(findings.len()),
         findings,
         tables: vec![sides(a, b), facts(found)].into_iter().filter(|t| !t.rows.is_empty()).collect(),
+        bytes_of: "Bytes and types are those of model B, the second; a tensor that it lacks is drawn as A has it.",
         types,
         kinds,
         maps,
@@ -94,6 +95,7 @@ const APART: About = About {
     scale: Scale::Log,
     fold: Fold::Largest,
     show: digits,
+    zero: "no difference",
 };
 
 fn row(pair: &Pair) -> TensorRow {

@@ -2,8 +2,8 @@
 
 use super::markup::Html;
 use super::page::{Kind, TensorRow};
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use crate::render::words::plural;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Steps of the colour scale.
 const STEPS: usize = 21;
@@ -19,6 +19,10 @@ const CLASSES: [&str; STEPS] = [
     "h16", "h17", "h18", "h19", "h20",
 ];
 
+/// The classes of what is on no scale: nothing, and what is no number.
+const ZERO: &str = "zero";
+const LOST: &str = "bad";
+
 /// A picture of layers by kinds.
 #[derive(Clone, Debug)]
 pub struct Map {
@@ -26,10 +30,20 @@ pub struct Map {
     /// What the names of the layers begin with.
     prefix: String,
     layers: Vec<usize>,
-    /// Kinds with a number for each layer.
-    rows: Vec<(String, Vec<Option<f64>>)>,
+    rows: Vec<Row>,
     /// Kinds and layers that are left out.
     hidden: (usize, usize),
+}
+
+/// A kind, with a number for each layer.
+#[derive(Clone, Debug)]
+struct Row {
+    /// Its place among the kinds.
+    kind: usize,
+    name: String,
+    numbers: Vec<Option<f64>>,
+    /// How many of the numbers behind each cell are NaN or infinite; empty where nobody counted.
+    lost: Vec<u64>,
 }
 
 /// What a picture shows, and how.
@@ -45,6 +59,8 @@ pub struct About {
     pub fold: Fold,
     /// How a number is written.
     pub show: fn(f64) -> String,
+    /// What a cell of nothing means: it is no small number, and has a grey of its own.
+    pub zero: &'static str,
 }
 
 /// How numbers become colours.
@@ -126,8 +142,11 @@ impl Map {
             let all: BTreeSet<usize> = of.iter().flat_map(|(_, k)| k.layers.iter().copied()).collect();
             let layers: Vec<usize> = all.iter().copied().take(LAYERS).collect();
             let number = |kind, layer: &usize| sums.get(&(kind, *layer))?.fold(about.fold);
-            let row = |(at, kind): &(usize, &Kind)| {
-                (kind.name.clone(), layers.iter().map(|layer| number(*at, layer)).collect())
+            let row = |(at, kind): &(usize, &Kind)| Row {
+                kind: *at,
+                name: kind.name.clone(),
+                numbers: layers.iter().map(|layer| number(*at, layer)).collect(),
+                lost: Vec::new(),
             };
             let of: Vec<_> = of.into_iter().filter(|(at, _)| counted.contains(at)).collect();
             let rows: Vec<_> = of.iter().take(ROWS).map(row).collect();
@@ -135,13 +154,29 @@ impl Map {
             Map { about, prefix: prefix.to_owned(), layers, rows, hidden }
         };
         let maps = prefixes.into_iter().map(map);
-        maps.filter(|map| map.rows.iter().any(|(_, row)| row.iter().any(Option::is_some))).collect()
+        maps.filter(|map| map.rows.iter().any(|row| row.numbers.iter().any(Option::is_some))).collect()
+    }
+
+    /// Marks the cells of tensors that hold numbers which are none, whatever the others come to.
+    pub fn marked(mut self, tensors: &[TensorRow], lost: impl Fn(&TensorRow) -> u64) -> Map {
+        let mut counts: BTreeMap<(usize, usize), u64> = BTreeMap::new();
+        for tensor in tensors {
+            if let (Some(layer), n @ 1..) = (tensor.layer, lost(tensor)) {
+                let count = counts.entry((tensor.kind, layer)).or_default();
+                *count = count.saturating_add(n);
+            }
+        }
+        for row in &mut self.rows {
+            let of = |layer: &usize| counts.get(&(row.kind, *layer)).copied().unwrap_or(0);
+            row.lost = self.layers.iter().map(of).collect();
+        }
+        self
     }
 
     /// Whether a kind has different numbers in different layers.
     pub fn differs(&self) -> bool {
-        self.rows.iter().any(|(_, row)| {
-            let mut known = row.iter().flatten();
+        self.rows.iter().any(|row| {
+            let mut known = row.numbers.iter().flatten();
             let first = known.next();
             known.any(|n| Some(n) != first)
         })
@@ -164,6 +199,7 @@ impl Map {
         html.close("figcaption");
         html.open("div", &[("class", "key")]);
         range.legend(html, show);
+        self.apart(html);
         let id = format!("numbers{number}");
         let open = self.layers.len() <= ROOM;
         html.open("label", &[("for", &id)]);
@@ -203,24 +239,52 @@ impl Map {
             html.close("th");
         }
         html.raw("</tr></thead><tbody>");
-        for (name, row) in &self.rows {
+        for row in &self.rows {
+            let name = &row.name;
             html.raw("<tr>");
             html.element("th", &[("scope", "row")], name.strip_suffix(".weight").unwrap_or(name));
-            for (layer, value) in self.layers.iter().zip(row) {
-                match value {
-                    Some(value) => {
-                        let (text, class) = (show(*value), range.class(*value));
-                        let title = format!("layer {layer}, {name}: {text}");
-                        html.open("td", &[("class", class), ("title", &title)]);
-                        html.element("span", &[], &text);
-                        html.close("td");
-                    }
-                    None => html.raw("<td class=\"none\"><span>–</span></td>"),
+            let lost = row.lost.iter().copied().chain(std::iter::repeat(0));
+            for ((layer, value), lost) in self.layers.iter().zip(&row.numbers).zip(lost) {
+                let Some(value) = value else {
+                    html.raw("<td class=\"none\"><span>–</span></td>");
+                    continue;
+                };
+                let (mut text, mut class) = (show(*value), range.class(*value));
+                let mut title = format!("layer {layer}, {name}: {text}");
+                if lost > 0 {
+                    let others = if value.is_nan() { "" } else { " of the others" };
+                    title.push_str(&format!(
+                        "{others}; NaN or infinite: {}",
+                        plural(usize::try_from(lost).unwrap_or(usize::MAX), "number")
+                    ));
+                    (text, class) = ("NaN".to_owned(), LOST);
                 }
+                html.open("td", &[("class", class), ("title", &title)]);
+                html.element("span", &[], &text);
+                html.close("td");
             }
             html.raw("</tr>");
         }
         html.raw("</tbody></table>");
+    }
+
+    /// What has a colour beside the scale.
+    fn apart(&self, html: &mut Html) {
+        let cells = || self.rows.iter().flat_map(|row| &row.numbers);
+        let marked = self.rows.iter().flat_map(|row| &row.lost).filter(|n| **n > 0).count();
+        let lost = marked.max(cells().flatten().filter(|n| !n.is_finite()).count());
+        let mut swatch = |class: &str, text: &str| {
+            html.open("span", &[("class", "apart")]);
+            html.element("i", &[("class", class), ("aria-hidden", "true")], "");
+            html.text(text);
+            html.close("span");
+        };
+        if cells().flatten().any(|n| *n == 0.0) {
+            swatch(ZERO, &format!("0: {}", self.about.zero));
+        }
+        if lost > 0 {
+            swatch(LOST, &format!("NaN or infinite: {}", plural(lost, "cell")));
+        }
     }
 
     fn left_out(&self, html: &mut Html) {
@@ -243,8 +307,8 @@ struct Range {
 impl Range {
     fn of(map: &Map) -> Range {
         let log = map.about.scale == Scale::Log;
-        let all = map.rows.iter().flat_map(|(_, row)| row.iter().flatten());
-        let shown = all.copied().filter(|n| n.is_finite() && (!log || *n > 0.0));
+        let all = map.rows.iter().flat_map(|row| row.numbers.iter().flatten());
+        let shown = all.copied().filter(|n| n.is_finite() && *n != 0.0 && (!log || *n > 0.0));
         let (low, high) = shown.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), n| (l.min(n), h.max(n)));
         if low > high { Range { low: 0.0, high: 0.0, log: false } } else { Range { low, high, log } }
     }
@@ -261,7 +325,10 @@ impl Range {
 
     fn class(&self, value: f64) -> &'static str {
         if !value.is_finite() {
-            return "bad";
+            return LOST;
+        }
+        if value == 0.0 {
+            return ZERO;
         }
         let step = (self.part(value) * (STEPS - 1) as f64).round() as usize;
         CLASSES.get(step).copied().unwrap_or("h20")
@@ -276,6 +343,9 @@ impl Range {
     }
 
     fn legend(&self, html: &mut Html, show: fn(f64) -> String) {
+        if self.low == 0.0 && self.high == 0.0 {
+            return; // Nothing is on the scale.
+        }
         html.raw("<div class=\"legend\">");
         html.raw("<span class=\"ramp\" aria-hidden=\"true\">");
         for class in CLASSES {
@@ -337,14 +407,14 @@ mod tests {
     #[test]
     fn colours_follow_the_scale() {
         let linear = Range { low: 0.0, high: 10.0, log: false };
-        assert_eq!([0.0, 5.0, 10.0, 99.0].map(|n| linear.class(n)), ["h0", "h10", "h20", "h20"]);
+        assert_eq!([0.0, 5.0, 10.0, 99.0].map(|n| linear.class(n)), ["zero", "h10", "h20", "h20"]);
         assert_eq!(linear.class(f64::NAN), "bad");
         let log = Range { low: 0.01, high: 100.0, log: true };
-        assert_eq!([0.0, 0.01, 1.0, 100.0].map(|n| log.class(n)), ["h0", "h0", "h10", "h20"]);
+        assert_eq!([0.0, 0.01, 1.0, 100.0].map(|n| log.class(n)), ["zero", "h0", "h10", "h20"]);
         assert!((log.middle() - 1.0).abs() < 1e-12);
         let one = Range { low: 2.0, high: 2.0, log: false };
         assert_eq!(one.class(2.0), "h10");
         let only = Range { low: 2.0, high: 2.0, log: true };
-        assert_eq!([0.0, 2.0].map(|n| only.class(n)), ["h0", "h10"]);
+        assert_eq!([0.0, 2.0].map(|n| only.class(n)), ["zero", "h10"]);
     }
 }

@@ -1,7 +1,7 @@
 //! The page of an inspection.
 
 use super::heat::{About, Fold, Map, Scale};
-use super::page::{Page, Remark, Standing, Table, TensorRow, Tile, TypeShare, Verdict};
+use super::page::{Group, Kind, Page, Remark, Standing, Table, TensorRow, Tile, TypeShare, Verdict};
 use super::tensors;
 use crate::args::SortKey;
 use crate::render::judged;
@@ -56,7 +56,7 @@ pub fn inspect(checked: &Checked, options: Options<'_>) -> Page {
         path: report.path.clone(),
         command: "inspect",
         summary: summary(report),
-        tiles: tiles(report, &list.files),
+        tiles: tiles(report, &list.files, &kinds),
         verdict: verdict(report),
         tables: vec![dimensions(report), container(report)],
         types,
@@ -85,6 +85,7 @@ const BITS: About = About {
     scale: Scale::Linear,
     fold: Fold::Mean,
     show: |n| format!("{n:.2}"),
+    zero: "no bytes",
 };
 
 /// The last part of a path; a path without one is its own name.
@@ -118,7 +119,7 @@ fn summary(report: &Report) -> String {
     parts.join(" · ")
 }
 
-fn tiles(report: &Report, files: &[String]) -> Vec<Tile> {
+fn tiles(report: &Report, files: &[String], kinds: &[Kind]) -> Vec<Tile> {
     let counts = &report.counts;
     let (elements, bytes) = report
         .types
@@ -144,7 +145,10 @@ fn tiles(report: &Report, files: &[String]) -> Vec<Tile> {
     }
     let expected = counts.expected.map(|n| format!("{} expected", thousands(n as u64))).unwrap_or_default();
     tiles.push(Tile { name: "tensors", value: thousands(counts.tensors as u64), note: expected });
-    if let (Some(embedding), Some(logical)) = (counts.embedding, counts.logical) {
+    // As the picture tells parts apart: by the table, or else by the name. A file may lack what the table has.
+    let embeddings = kinds.iter().filter(|kind| kind.group == Group::Embedding);
+    let embedding = embeddings.fold(0u64, |n, kind| n.saturating_add(kind.elements));
+    if let (1.., Some(logical)) = (embedding, counts.logical) {
         let value = percent(embedding, logical);
         let note = format!("{} parameters", thousands(embedding));
         tiles.push(Tile { name: "in embeddings", value, note });

@@ -53,17 +53,27 @@ fn body(html: &mut Html, page: &Page) {
     html.raw("<a class=\"jump\" href=\"#tensors\">Skip to the list of tensors</a>\n");
     parts::header(html, page);
     html.raw("<main>\n");
-    let facts = if page.command == "diff" { "The two models" } else { "Dimensions and files" };
-    let all: [Part; 8] = [
+    let two = page.command == "diff";
+    let facts = if two { "The two models" } else { "Dimensions and files" };
+    let bytes = if two { "Where the bytes of B go" } else { "Where the bytes go" };
+    let of_bytes: Part = ("bytes", bytes, !page.kinds.is_empty(), parts::bytes);
+    let of_kinds: Part = ("kinds", "Kinds of tensors", !page.kinds.is_empty(), parts::kinds);
+    let layers: Part = ("layers", "Layer by layer", !page.maps.is_empty(), parts::maps);
+    let tensors: Part = ("tensors", "Tensors", true, parts::list);
+    // Of two models it is the differences that one has come for.
+    let middle = match two {
+        true => [layers, tensors, of_bytes, of_kinds],
+        false => [of_bytes, layers, of_kinds, tensors],
+    };
+    let before: [Part; 2] = [
         ("verdict", "Verdict", true, parts::verdict),
         ("facts", facts, !page.tables.is_empty(), parts::tables),
-        ("bytes", "Where the bytes go", !page.kinds.is_empty(), parts::bytes),
-        ("layers", "Layer by layer", !page.maps.is_empty(), parts::maps),
-        ("kinds", "Kinds of tensors", !page.kinds.is_empty(), parts::kinds),
-        ("tensors", "Tensors", true, parts::list),
+    ];
+    let behind: [Part; 2] = [
         ("details", "Everything it says of itself", !page.details.is_empty(), parts::details),
         ("about", "About this page", true, parts::about),
     ];
+    let all: Vec<Part> = before.into_iter().chain(middle).chain(behind).collect();
     parts::contents(html, &all);
     for (id, title, wanted, write) in all {
         if wanted {

@@ -26,6 +26,8 @@ pub struct Page {
     pub tables: Vec<Table>,
     /// Tables for whoever wants them: they are folded away.
     pub details: Vec<Table>,
+    /// Whose bytes are drawn, where there are two models.
+    pub bytes_of: &'static str,
     /// The element types, the one with the most bytes first.
     pub types: Vec<TypeShare>,
     /// The kinds of tensors, in the order of the architecture.
@@ -34,6 +36,8 @@ pub struct Page {
     pub maps: Vec<super::heat::Map>,
     /// Each tensor.
     pub list: List,
+    /// What was looked at, where that is not plain from the verdict.
+    pub looked_at: String,
     /// What was not looked at, and how to have it looked at.
     pub unchecked: Vec<String>,
 }

@@ -72,9 +72,21 @@ pub(super) fn verdict(html: &mut Html, page: &Page) {
             &format!("… and {more} more findings; check --full lists them all."),
         );
     }
-    if !page.unchecked.is_empty() {
-        html.element("p", &[("class", "note")], &format!("Not checked: {}.", page.unchecked.join(", ")));
+    if !page.looked_at.is_empty() {
+        html.element("p", &[("class", "note")], &format!("Looked at: {}.", page.looked_at));
     }
+    if !page.unchecked.is_empty() {
+        html.element(
+            "p",
+            &[("class", "note")],
+            &format!("{}: {}.", not_checked(page), page.unchecked.join(", ")),
+        );
+    }
+}
+
+/// What stands before the list of what was not looked at.
+fn not_checked(page: &Page) -> &'static str {
+    if page.looked_at.is_empty() { "Not checked" } else { "Not looked at" }
 }
 
 fn remark(html: &mut Html, remark: &Remark) {
@@ -165,7 +177,12 @@ fn table(html: &mut Html, table: &Table) {
         for (at, cell) in row.iter().enumerate() {
             match at {
                 0 => html.element("th", &[("scope", "row")], cell),
-                _ => html.element("td", &[("class", cell_class(at, cell))], cell),
+                _ => {
+                    let mut said = vec![("class", cell_class(at, cell))];
+                    // A narrow page has no heads above its columns.
+                    said.extend(table.columns.get(at).filter(|c| !c.is_empty()).map(|c| ("data-head", *c)));
+                    html.element("td", &said, cell);
+                }
             }
         }
         html.raw("</tr>\n");
@@ -182,6 +199,9 @@ pub(super) fn bytes(html: &mut Html, page: &Page) {
     if total == 0 {
         html.element("p", &[], "No tensor has any bytes.");
         return;
+    }
+    if !page.bytes_of.is_empty() {
+        html.element("p", &[("class", "note")], page.bytes_of);
     }
     html.raw("<div class=\"treemap\">\n<fieldset><legend>Coloured by</legend>");
     html.raw(
@@ -387,7 +407,7 @@ pub(super) fn about(html: &mut Html, page: &Page) {
     html.element("code", &[], &format!("scantling {} {}", page.command, page.path));
     html.text(". It loads nothing and sends nothing. ");
     if !page.unchecked.is_empty() {
-        html.text(&format!("Not checked: {}.", page.unchecked.join(", ")));
+        html.text(&format!("{}: {}.", not_checked(page), page.unchecked.join(", ")));
     }
     html.raw("</p>\n");
 }

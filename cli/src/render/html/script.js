@@ -45,7 +45,7 @@
     { id: "offset", title: "offset", n: true, broad: true, hidden: data.sort[0] !== "offset",
       of: (row) => row[OFFSET] === null ? "" : whole(row[OFFSET]), by: (row) => row[FILE] * 2 ** 53 + (row[OFFSET] ?? 0), up: true },
     ...data.columns.map(([id, title, explain, narrow, words], at) => ({
-      id, title, explain, n: !words, broad: !narrow, of: (row) => number(row[MORE + at], 4), by: (row) => row[MORE + at],
+      id, title, explain, n: !words, broad: !narrow, wraps: words && !narrow, of: (row) => number(row[MORE + at], 4), by: (row) => row[MORE + at],
     })),
   ].filter((column) => !column.hidden);
   const spreads = rows.some((row) => row[SPREAD]);
@@ -152,7 +152,7 @@
         th.append(make("button", row[NAME], { type: "button", class: "name", "data-row": at, "aria-expanded": open }));
         tr.append(th);
       } else {
-        tr.append(make("td", column.of(row), { class: (column.n ? "n" : "") + (column.broad ? " broad" : "") }));
+        tr.append(make("td", column.of(row), { class: (column.n ? "n" : "") + (column.broad ? " broad" : "") + (column.wraps ? " wraps" : "") }));
       }
     }
     if (spreads) {

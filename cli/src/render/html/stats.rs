@@ -3,11 +3,15 @@
 use super::heat::{About, Fold, Map, Scale, digits};
 use super::inspect::{self, Options, remark};
 use super::page::{Cell, Column, Histogram, Page, Standing, TensorRow, Tile};
-use crate::render::words::thousands;
+use crate::render::words::{self, plural, thousands};
 use scantling_core::check::Checked;
 use scantling_core::finding::Severity;
+use scantling_core::report::Unchecked;
 use scantling_core::stats::{Stats, TensorStats};
 use std::collections::HashMap;
+
+/// The column of numbers that are none.
+const NOT_FINITE: &str = "nonfinite";
 
 /// Columns that the list has beyond those of an inspection, in the order of [`cells`].
 const COLUMNS: [Column; 9] = [
@@ -32,7 +36,7 @@ const COLUMNS: [Column; 9] = [
     Column { id: "max", title: "max", explain: "the largest number", narrow: false, words: false },
     Column { id: "zeros", title: "zeros", explain: "numbers that are zero", narrow: false, words: false },
     Column {
-        id: "nonfinite",
+        id: NOT_FINITE,
         title: "NaN, Inf",
         explain: "numbers that are NaN or infinite",
         narrow: false,
@@ -43,6 +47,9 @@ const COLUMNS: [Column; 9] = [
 /// Where in a row the figures stand that pictures are made of.
 const RMS: usize = 0;
 const PEAK: usize = 2;
+/// What an inspection does not look at and this does; and why it leaves out what takes an option of its own.
+const VALUES: &str = "tensor values";
+const NO_IDENTITY: &str = "--no-identity";
 /// Share of zeros from which a picture of them tells something.
 const MANY_ZEROS: f64 = 0.01;
 
@@ -63,33 +70,39 @@ pub fn stats(checked: &Checked, found: &Stats, options: Options<'_>) -> Page {
         });
     }
     let (kinds, rows) = (&page.kinds, &page.list.rows);
+    let lost = |row: &TensorRow| by_name.get(row.name.as_str()).map_or(0, |stats| not_finite(stats));
+    // What has no number at all is there too.
+    let or_none = |number: Option<f64>, row: &TensorRow| number.or((lost(row) > 0).then_some(f64::NAN));
     let figure = |at: usize| {
         move |row: &TensorRow| match row.cells.get(at) {
             Some(Cell::Number(n)) => Some(*n),
-            _ => None,
+            _ => or_none(None, row),
         }
     };
     let zeros = |row: &TensorRow| {
         let tally = &by_name.get(row.name.as_str())?.tally;
-        (tally.finite() > 0).then(|| tally.zeros as f64 / tally.finite() as f64)
+        or_none((tally.finite() > 0).then(|| tally.zeros as f64 / tally.finite() as f64), row)
     };
     let mut maps = Map::all(SIZE, kinds, rows, figure(RMS));
     maps.extend(Map::all(OUTLIERS, kinds, rows, figure(PEAK)));
     if rows.iter().filter(|row| row.layer.is_some()).filter_map(zeros).any(|share| share >= MANY_ZEROS) {
         maps.extend(Map::all(ZEROS, kinds, rows, zeros));
     }
+    let mut maps: Vec<Map> = maps.into_iter().map(|map| map.marked(rows, lost)).collect();
     maps.append(&mut page.maps);
     page.maps = maps;
     judge(&mut page, found);
+    looked_at(&mut page, checked, found);
     page
+}
+
+fn not_finite(stats: &TensorStats) -> u64 {
+    stats.tally.nan.saturating_add(stats.tally.infinite)
 }
 
 /// What the numbers make of the verdict.
 fn judge(page: &mut Page, found: &Stats) {
-    let bad = found
-        .tensors
-        .iter()
-        .fold(0u64, |n, t| n.saturating_add(t.tally.nan).saturating_add(t.tally.infinite));
+    let bad = found.tensors.iter().fold(0u64, |n, t| n.saturating_add(not_finite(t)));
     let all = thousands(found.values());
     let numbers = match bad {
         0 => format!("all {all} numbers that were read are finite"),
@@ -99,15 +112,38 @@ fn judge(page: &mut Page, found: &Stats) {
         page.verdict.standing = Standing::Bad;
     }
     page.verdict.headline = format!("{numbers}; {}", page.verdict.headline);
+    if bad > 0 {
+        // What one has come for stands first, also on a narrow page.
+        page.list.sorted = (NOT_FINITE.to_owned(), true);
+        page.list.columns.iter_mut().filter(|c| c.id == NOT_FINITE).for_each(|c| c.narrow = true);
+    }
     let note = format!("of {all} numbers");
     page.tiles.push(Tile { name: "NaN or infinite", value: thousands(bad), note });
     let mut findings: Vec<_> = found.findings.iter().take(inspect::FINDINGS).map(remark).collect();
     page.findings_hidden += found.findings.len().saturating_sub(findings.len());
     findings.append(&mut page.findings);
     page.findings = findings;
-    // The values are what was looked at here.
-    page.unchecked.retain(|what| !what.starts_with("tensor values"));
-    page.unchecked.extend(found.unchecked.iter().map(|u| format!("{} ({})", u.what, u.why)));
+}
+
+/// What was looked at here, and what another command looks at: there is no option for it.
+fn looked_at(page: &mut Page, checked: &Checked, found: &Stats) {
+    let (values, tensors) = (thousands(found.values()), plural(found.tensors.len(), "tensor"));
+    let names = match checked.report.counts.expected {
+        Some(_) => "; names and shapes by the config",
+        None => "",
+    };
+    page.looked_at = format!("all {values} numbers of {tensors}, {}{names}", words::bytes(found.bytes()));
+    let others = checked.report.unchecked.iter().filter(|u| !u.what.starts_with(VALUES));
+    let why = |u: &Unchecked| if u.why == NO_IDENTITY { "use check".to_owned() } else { u.why.clone() };
+    let item = |what: &str, why: &str| match why {
+        "" => what.to_owned(),
+        why => format!("{what} ({why})"),
+    };
+    let hidden = (page.list.hidden > 0)
+        .then(|| format!("{} left out by --include and --exclude", plural(page.list.hidden, "tensor")));
+    page.unchecked = hidden.into_iter().collect();
+    page.unchecked.extend(found.unchecked.iter().map(|u| item(&u.what, &u.why)));
+    page.unchecked.extend(others.map(|u| item(&u.what, &why(u))));
 }
 
 fn cells(stats: &TensorStats) -> Vec<Cell> {
@@ -133,6 +169,7 @@ const SIZE: About = About {
     scale: Scale::Log,
     fold: Fold::Rms,
     show: digits,
+    zero: "nothing but zeros",
 };
 
 const OUTLIERS: About = About {
@@ -141,6 +178,7 @@ const OUTLIERS: About = About {
     scale: Scale::Log,
     fold: Fold::Largest,
     show: digits,
+    zero: "nothing but zeros",
 };
 
 const ZEROS: About = About {
@@ -149,4 +187,5 @@ const ZEROS: About = About {
     scale: Scale::Linear,
     fold: Fold::Mean,
     show: |n| format!("{}%", digits(n * 100.0)),
+    zero: "no zeros",
 };

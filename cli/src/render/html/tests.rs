@@ -57,6 +57,7 @@ fn page(text: &str) -> Page {
         scale: Scale::Log,
         fold: Fold::Rms,
         show: |n| n.to_string(),
+        zero: "nothing",
     };
     let number = |row: &TensorRow| match row.cells.first() {
         Some(Cell::Number(n)) => Some(*n),
@@ -82,6 +83,7 @@ fn page(text: &str) -> Page {
         findings_hidden: 3,
         tables: vec![table.clone()],
         details: vec![table],
+        bytes_of: "Of the second.",
         types: vec![TypeShare { name: text.clone(), tensors: 2, elements: 4, bytes: 1 << 20 }],
         maps: Map::all(about, &kinds, &rows, number),
         kinds,
@@ -95,6 +97,7 @@ fn page(text: &str) -> Page {
             sorted: ("name".to_owned(), false),
             hidden: 1,
         },
+        looked_at: text.clone(),
         unchecked: vec![text],
     }
 }
