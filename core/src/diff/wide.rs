@@ -33,8 +33,8 @@ pub(super) fn measure(a: (DType, &[u8]), b: (DType, &[u8])) -> Option<Measured> 
     }
     // What an f64 becomes as f32 is a rounding; whole numbers are not rounded by anyone.
     let types = [a.0, b.0];
-    let coarser = types.into_iter().filter(|t| t.class() == Class::Float && *t != DType::F64);
-    let coarser = coarser.last().filter(|_| types.contains(&DType::F64));
+    let mut coarser = types.into_iter().filter(|t| t.class() == Class::Float && *t != DType::F64);
+    let coarser = coarser.next_back().filter(|_| types.contains(&DType::F64));
     let relative = |dtype| match dtype {
         DType::F32 => Some(2f64.powi(-23)),
         dtype => float_step(dtype, 1.0),
