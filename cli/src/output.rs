@@ -5,7 +5,7 @@
 use crate::interrupt;
 use scantling_core::error::{Error, Result};
 use std::fs::{self, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -42,8 +42,8 @@ pub struct NewFile {
 }
 
 impl NewFile {
-    /// Begins a file that is to be at this path in the end; `inputs` are the files that the command reads, none of which
-    /// it may take the place of, by whatever name.
+    /// Begins a file that is to be at this path in the end; `inputs` are the files and folders that the command reads.
+    /// It may not take the place of one, by whatever name, nor of what lies beside one and was not written by this program.
     pub fn create(target: &Path, inputs: &[PathBuf]) -> Result<NewFile> {
         if let Some(input) = inputs.iter().find(|input| same(target, input)) {
             let (target, input) = (target.display(), input.display());
@@ -72,11 +72,20 @@ impl NewFile {
         // A link stays, and leads to the new file.
         let linked = followed(target).map_err(fault)?;
         let target = linked.as_path();
-        if fs::metadata(target).is_ok_and(|m| m.is_file() && m.permissions().readonly()) {
+        let refused = |why: &str| {
             let target = target.display();
-            return Err(Error::Usage(format!(
-                "{target}: it is write-protected; name another file to write to"
-            )));
+            Err(Error::Usage(format!("{target}: {why}; name another file to write to")))
+        };
+        if is_standard_output(target) {
+            return refused("standard output is led to it too, and the one would destroy the other");
+        }
+        if inputs.iter().any(|input| is_beside(target, input)) && !is_own(target) {
+            return refused(
+                "it lies beside the model and was not written by this program, so it may belong to it",
+            );
+        }
+        if fs::metadata(target).is_ok_and(|m| m.is_file() && m.permissions().readonly()) {
+            return refused("it is write-protected");
         }
         let name = target.file_name().filter(|_| !target.is_dir());
         let Some(name) = name else {
@@ -181,6 +190,44 @@ fn followed(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other(format!("more than {MOST_LINKS} links, one leading to the next")))
 }
 
+/// Whether a file is one that lies in the same folder as another, which may be a link into it, or in that very folder.
+fn is_beside(target: &Path, input: &Path) -> bool {
+    let folder_of = |path: &Path| {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        fs::canonicalize(folder.unwrap_or(Path::new("."))).ok()
+    };
+    let Some(folder) = folder_of(target).filter(|_| target.is_file()) else { return false };
+    let Ok(real) = fs::canonicalize(input) else { return false };
+    if real.is_dir() {
+        return folder == real;
+    }
+    folder_of(input).as_ref() == Some(&folder) || folder_of(&real).as_ref() == Some(&folder)
+}
+
+/// Bytes at the start of a file that show who wrote it.
+const HEAD: u64 = 4096;
+
+/// How files begin that this program writes: pages, manifests, numbers for numpy, and traces after a length of 8 bytes.
+const PAGE: &[u8] = b"<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+    <meta http-equiv=\"Content-Security-Policy\" content=\"";
+const MANIFEST: &[u8] = b"# Digests of the tensors of a model; scantling ";
+const NUMPY: &[u8] = b"\x93NUMPY";
+const TRACE: &[u8] = b"{\"__metadata__\":{\"trace\":\"1\"";
+
+/// Whether a file is one that this program wrote, or holds nothing that could be lost.
+fn is_own(path: &Path) -> bool {
+    let mut head = Vec::new();
+    let read = fs::File::open(path).and_then(|file| file.take(HEAD).read_to_end(&mut head));
+    let trace = head.get(8..).is_some_and(|behind| behind.starts_with(TRACE));
+    read.is_ok()
+        && (head.is_empty() || trace || [PAGE, MANIFEST, NUMPY].iter().any(|begins| head.starts_with(begins)))
+}
+
+/// Whether standard output is led to this very file.
+fn is_standard_output(path: &Path) -> bool {
+    cfg!(unix) && path.is_file() && same(path, Path::new("/dev/stdout"))
+}
+
 /// Whether two paths lead to one file, links and other names of it included.
 #[cfg(unix)]
 fn same(a: &Path, b: &Path) -> bool {
@@ -243,6 +290,26 @@ mod tests {
         let long = at(&"n".repeat(255));
         NewFile::create(&long, &[]).unwrap().finish().unwrap();
         assert!(long.exists());
+    }
+
+    #[test]
+    fn what_lies_beside_a_model_stays_but_for_what_was_written_here() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir(at("m")).unwrap();
+        fs::write(at("m/weights"), "w").unwrap();
+        fs::write(at("m/merges.txt"), "a b").unwrap();
+        fs::write(at("elsewhere"), "a b").unwrap();
+        fs::write(at("m/a.npy"), scantling_core::npy::header(1, 1)).unwrap();
+        fs::write(at("m/empty"), "").unwrap();
+        for input in [at("m/weights"), at("m")] {
+            let inputs = [input];
+            let told = NewFile::create(&at("m/merges.txt"), &inputs).err().unwrap();
+            assert!(matches!(told, Error::Usage(_)) && told.to_string().contains("may belong"), "{told}");
+            for target in ["elsewhere", "m/a.npy", "m/empty", "m/new"] {
+                assert!(NewFile::create(&at(target), &inputs).is_ok(), "{target}");
+            }
+        }
     }
 
     #[test]

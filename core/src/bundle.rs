@@ -95,6 +95,13 @@ impl File {
         trail
     }
 
+    /// Whether a path, taken from the folder that a file beside this one lies in, leads to this one.
+    pub(crate) fn is_named_by(&self, beside: &File, path: &str) -> bool {
+        let (Some(own), Some(from)) = (self.path(), beside.path()) else { return false };
+        let named = fs::canonicalize(from.parent().unwrap_or(Path::new("")).join(path));
+        named.is_ok_and(|named| fs::canonicalize(own).is_ok_and(|own| own == named))
+    }
+
     /// Opens it for reading by offset. Held only while a header is read, so that a model of ten
     /// thousand shards needs one descriptor at a time.
     pub fn reader(&self) -> Result<Reader<'_>> {

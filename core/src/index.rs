@@ -4,8 +4,8 @@ use crate::bundle::File;
 use crate::codes;
 use crate::dtype::DType;
 use crate::finding::{Finding, Findings, Severity};
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -462,6 +462,22 @@ impl Sweep<'_> {
             findings.push(f.file(self.shard.file.name()).at(self.covered).severity(self.rules.trailing));
         }
     }
+}
+
+/// The finding about tensors that lie over one another so often that together they hold more bytes than the files: a small
+/// file would take days to read. Those of a sound file never do.
+pub fn overlap(tensors: &TensorIndex, files: &[Arc<File>]) -> Option<Finding> {
+    let there = files.iter().fold(0u64, |sum, file| sum.saturating_add(file.len()));
+    // Several packed weights may share a part.
+    let mut seen = HashSet::new();
+    let all = tensors.tensors().iter().flat_map(TensorInfo::stored);
+    let distinct = all.filter(|t| seen.insert((t.shard, t.entry_at, t.name.as_str())));
+    let claimed = distinct.fold(0u64, |sum, t| sum.saturating_add(t.byte_len()));
+    (claimed > there).then(|| {
+        let message = "tensors lie over one another, so that their values are not read";
+        let f = Finding::new(&TENSORS_OVERLAP, message);
+        f.versus(format!("at most the {there} bytes of the files"), format!("tensors of {claimed} bytes"))
+    })
 }
 
 /// A tensor's name without the numbers of layers and experts: `blk.*.attn_q.weight`.

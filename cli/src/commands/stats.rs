@@ -12,7 +12,6 @@ use scantling_core::error::Result;
 use scantling_core::finding::{Finding, Part, Severity};
 use scantling_core::kernel::Options;
 use scantling_core::registry::Registry;
-use scantling_core::report::Unchecked;
 use scantling_core::stats::{self, How, STATS_NO_TENSOR, Stats, TensorStats};
 
 /// Tensors that are chosen by name, up to which they are shown in detail.
@@ -44,15 +43,13 @@ pub(super) fn run(
         }
         found.findings.push(finding);
     }
-    let faults = source.findings().iter().filter(|f| f.severity == Severity::Error).count();
-    if faults > 0 {
-        let what = "what is wrong with the file itself".to_owned();
-        found.unchecked.push(Unchecked { what, why: "use check".to_owned() });
-    }
     if let Some(page) = page {
         let told = args.form() == StatsForm::Text && !args.quiet;
         page.finish(&self::page(registry, args, &found)?, told.then_some(&mut *screen))?;
     }
+    // A page has them from the report that it is made of.
+    let faults = source.findings().iter().filter(|f| f.severity == Severity::Error).cloned();
+    found.findings.splice(0..0, faults);
     if !detail {
         // Nobody asked to be told.
         found.tensors.iter_mut().for_each(|t| (t.histogram, t.blocks) = (None, None));

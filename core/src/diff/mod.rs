@@ -24,6 +24,7 @@ use crate::check::{Checked, Progress};
 use crate::convert::Step;
 use crate::error::Result;
 use crate::finding::{Finding, Severity};
+use crate::index::overlap;
 use crate::kernel::{Kernel, Options};
 use crate::parallel::on_cores;
 use crate::registry::Registry;
@@ -127,7 +128,13 @@ pub fn run(
 ) -> Result<Diff> {
     let kernel = registry.best_leaf(false, &Options::default())?;
     let kernel = kernel.as_ref();
-    let paired = pairing::pairs(sides, request.wanted, kernel);
+    let mut paired = pairing::pairs(sides, request.wanted, kernel);
+    let over = |side: &&Checked| overlap(side.source.tensors(), side.source.files()).is_some();
+    if sides.iter().any(|side| over(&side)) {
+        // A small file would take days to read.
+        let why = "tensors of its file lie over one another";
+        paired.matched.iter_mut().for_each(|matched| matched.apart = Some(why));
+    }
     let bytes = |unit: &Option<Unit<'_>>| unit.as_ref().map_or(0, |u| u.stored.bytes);
     let total =
         paired.matched.iter().fold(0u64, |n, m| m.units.iter().fold(n, |n, u| n.saturating_add(bytes(u))));

@@ -116,15 +116,18 @@ pub fn records(source: &dyn WeightSource, file: &File) -> Vec<Record> {
     let mut records: Vec<Record> = file.trail().iter().filter_map(|path| by_name(path)).collect();
     let name = file.name();
     /// Lines of a file, with their numbers where it has several.
-    type Read<'r> = &'r dyn Fn(&str) -> Vec<(Option<usize>, Said)>;
+    type Read<'r> = &'r dyn Fn(&str, &dyn Fn(&str) -> bool) -> Vec<(Option<usize>, Said)>;
     let mut see = |at: String, read: Read<'_>| {
         let text = match source.beside(&at) {
             Ok(None) => return,
-            Ok(Some(note)) => note.read_all(MAX_NOTE_BYTES).map(|bytes| lists::text(&bytes)),
+            Ok(Some(note)) => note.read_all(MAX_NOTE_BYTES).map(|bytes| (lists::text(&bytes), note)),
             Err(error) => Err(error),
         };
         let found = match text {
-            Ok(text) => read(&text),
+            Ok((text, _)) if text.contains('\0') => {
+                vec![(None, Said::Malformed("it is no text: it holds bytes of 0".to_owned()))]
+            }
+            Ok((text, note)) => read(&text, &|path| file.is_named_by(&note, path)),
             Err(error) => vec![(None, Said::Malformed(format!("it cannot be read: {error}")))],
         };
         records.extend(found.into_iter().map(|(line, said)| {
@@ -132,10 +135,10 @@ pub fn records(source: &dyn WeightSource, file: &File) -> Vec<Record> {
             Record { at, said }
         }));
     };
-    see(format!(".cache/huggingface/download/{name}.metadata"), &|text| vec![(None, noted(text))]);
-    see(format!("{name}.sha256"), &|text| lists::own(text, name));
+    see(format!(".cache/huggingface/download/{name}.metadata"), &|text, _| vec![(None, noted(text))]);
+    see(format!("{name}.sha256"), &|text, _| lists::own(text, name));
     for list in LISTS {
-        see(list.to_owned(), &|text| lists::of(text, name, list == ANY_SUMS));
+        see(list.to_owned(), &|text, leads| lists::of(text, name, leads, list == ANY_SUMS));
     }
     records
 }

@@ -90,8 +90,10 @@ pub struct Manifest {
 
 /// Reads a manifest; or tells in which line it is none.
 pub fn read(text: &[u8]) -> Result<Manifest, String> {
+    // Some editors put a byte order mark before the first line.
+    let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
     let text = std::str::from_utf8(text).map_err(|e| format!("byte {}: not text", e.valid_up_to()))?;
-    let mut said_whole = None;
+    let mut said_whole: Vec<Digest> = Vec::new();
     let mut some = None;
     let mut kind = None;
     let mut tensors = Vec::new();
@@ -99,8 +101,11 @@ pub fn read(text: &[u8]) -> Result<Manifest, String> {
         let at = |what: &str| format!("line {}: {what}", number.saturating_add(1));
         if let Some(comment) = line.strip_prefix('#') {
             some = comment.trim().strip_prefix(SOME).map(str::to_owned).or(some);
-            let whole = comment.trim().strip_prefix(WHOLE).and_then(|whole| whole.split(' ').next());
-            said_whole = whole.and_then(Digest::parse).or(said_whole);
+            if let Some(whole) = comment.trim().strip_prefix(WHOLE.trim_end()) {
+                let digest = whole.split_whitespace().next().and_then(Digest::parse);
+                said_whole
+                    .push(digest.ok_or_else(|| at("expected the SHA-256 of the whole after \"whole:\""))?);
+            }
         } else if kind.is_some() && !line.starts_with(HEAD) {
             let parted = line.split_once(' ').and_then(|(digest, said)| {
                 let digest = Digest::parse(digest)?;
@@ -120,7 +125,7 @@ pub fn read(text: &[u8]) -> Result<Manifest, String> {
     }
     let kind = kind.ok_or("there is no line \"scantling 1 stored\" or \"scantling 1 semantic\"")?;
     let found = whole(kind, &tensors);
-    if let Some(said) = said_whole.filter(|said| *said != found) {
+    if let Some(said) = said_whole.iter().find(|said| **said != found) {
         return Err(format!(
             "its lines were changed: the digest of the whole is said to be {said}, and is {found}; take the comment \
              away if that was meant"
@@ -148,6 +153,7 @@ pub enum Difference {
 
 /// All differences by name, in the order of the names. `unread` are tensors of the model that could not be hashed.
 pub fn compare(expected: &[Hashed], found: &[Hashed], unread: &[String]) -> Vec<(String, Difference)> {
+    let unread: HashSet<&str> = unread.iter().map(String::as_str).collect();
     // Names may stand twice in a faulty file.
     let mut both: BTreeMap<&str, (Vec<&Hashed>, Vec<&Hashed>)> = BTreeMap::new();
     expected.iter().for_each(|tensor| both.entry(&tensor.name).or_default().0.push(tensor));
@@ -158,7 +164,7 @@ pub fn compare(expected: &[Hashed], found: &[Hashed], unread: &[String]) -> Vec<
         found.sort_by_key(|tensor| tensor.digest);
         for i in 0..expected.len().max(found.len()) {
             let difference = match (expected.get(i), found.get(i)) {
-                (Some(_), None) if unread.iter().any(|unread| unread == name) => Difference::Unread,
+                (Some(_), None) if unread.contains(name) => Difference::Unread,
                 (Some(_), None) => Difference::Missing,
                 (None, _) => Difference::New,
                 (Some(e), Some(f)) if e.shape != f.shape => {
@@ -241,6 +247,12 @@ mod tests {
         assert!(told(&text.replace("[2]", "[3]")).contains("its lines were changed"));
         assert!(told("scantling 1 stored\nzz").starts_with("line 2: expected a SHA-256"));
         assert!(told("scantling 2 stored\n").starts_with("line 1: "));
+        let whole = text.lines().find(|line| line.starts_with("# whole:")).unwrap();
+        for bad in ["# whole:", "# whole: zzzz", &whole[..whole.len().min(9 + 63)], "#whole: 11"] {
+            assert!(told(&text.replace(whole, bad)).starts_with("line 3: expected the SHA-256"), "{bad}");
+        }
+        assert!(told(&format!("{text}# whole: {}\n", "0".repeat(64))).contains("its lines were changed"));
+        assert_eq!(read(format!("\u{feff}{text}").as_bytes()).unwrap().tensors.len(), 1);
         assert!(told("").contains("no line"));
         assert!(told("scantling 1 stored\nscantling 1 stored\n").starts_with("line 2: "));
         assert!(read(&[0xff]).unwrap_err().starts_with("byte 0"));

@@ -15,7 +15,9 @@ pub use semantic::{Names, semantic};
 pub use stored::stored;
 
 use crate::check::Progress;
+use crate::index::{TensorInfo, overlap};
 use crate::parallel::on_cores;
+use crate::source::WeightSource;
 use sha2::{Digest as _, Sha256};
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -131,6 +133,14 @@ impl Hashes {
             Some(left) => left.names.push(name.to_owned()),
             None => self.left_out.push(LeftOut { names: vec![name.to_owned()], why, wanted }),
         }
+    }
+
+    /// What these digests come to where the files cannot be read within reason: nothing.
+    fn refused(mut self, source: &dyn WeightSource, wanted: Wanted<'_>) -> Option<Hashes> {
+        let why = overlap(source.tensors(), source.files())?.message;
+        let all = source.tensors().tensors().iter().flat_map(TensorInfo::stored);
+        all.filter(|t| wanted(&[&t.name])).for_each(|t| self.leave_out(&t.name, why.as_str(), true));
+        Some(self)
     }
 
     fn sort(&mut self) {

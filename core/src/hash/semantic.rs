@@ -31,6 +31,9 @@ pub fn semantic(
     threads: usize,
     progress: &dyn Progress,
 ) -> Hashes {
+    if let Some(none) = Hashes::new(Kind::Semantic, table.is_some()).refused(source, wanted) {
+        return none;
+    }
     let mut hashes = Hashes::new(Kind::Semantic, table.is_some());
     let jobs = jobs(source, table, wanted, &mut hashes);
     hashes.bytes = jobs.iter().fold(0u64, |n, job| n.saturating_add(job.bytes));

@@ -12,6 +12,9 @@ pub fn stored(
     threads: usize,
     progress: &dyn Progress,
 ) -> Hashes {
+    if let Some(none) = Hashes::new(Kind::Stored, false).refused(source, wanted) {
+        return none;
+    }
     let all = source.tensors().tensors().iter().flat_map(TensorInfo::stored);
     let tensors: Vec<&TensorInfo> = all.filter(|tensor| wanted(&[&tensor.name])).collect();
     let bytes = tensors.iter().fold(0u64, |n, t| n.saturating_add(t.byte_len()));

@@ -14,7 +14,7 @@ pub mod tally;
 use crate::check::{DATA_NOT_FINITE, DATA_UNREADABLE, Progress, look_at};
 use crate::codes;
 use crate::finding::{Finding, Severity};
-use crate::index::{Shape, TensorInfo, role};
+use crate::index::{ElementType, Shape, TensorInfo, overlap, role};
 use crate::kernel::Kernel;
 use crate::names;
 use crate::parallel::on_cores;
@@ -110,6 +110,11 @@ pub fn run(
     kernel: &dyn Kernel,
     progress: &dyn Progress,
 ) -> Stats {
+    if let Some(finding) = overlap(source.tensors(), source.files()) {
+        let why = "tensors lie over one another".to_owned();
+        let unchecked = vec![Unchecked { what: format!("values of {} tensors", tensors.len()), why }];
+        return Stats { findings: vec![finding], unchecked, ..Stats::default() };
+    }
     let bytes = tensors.iter().fold(0u64, |sum, t| sum.saturating_add(t.byte_len()));
     let passes = if how.detail { 2 } else { 1 };
     progress.begin("reading values", bytes.saturating_mul(passes));
@@ -145,18 +150,21 @@ struct Pass<'s> {
 impl<'s> Pass<'s> {
     fn add(&mut self, tensor: &'s TensorInfo) {
         match Reading::open(self.source, tensor) {
+            // What the bytes are of nobody knows.
+            Ok(_) if misfits(tensor) => self.skip(tensor, "its bytes do not hold its shape"),
             Ok(Some(reading)) => self.batch.push((tensor, reading)),
             Ok(None) => {
-                let why = match tensor.dtype.known() {
-                    Some(_) => "nothing says how its bits are packed",
-                    None => "its type is not known",
+                let why = match &tensor.dtype {
+                    ElementType::Unknown(name) if name.is_empty() => "its type, shape or place is not said",
+                    ElementType::Unknown(_) => "its type is not known",
+                    ElementType::Known(_) | ElementType::Packed(_) => "nothing says how its bits are packed",
                 };
-                let what = format!("values of {} ({})", tensor.name, tensor.dtype);
-                self.stats.unchecked.push(Unchecked { what, why: why.to_owned() });
+                self.skip(tensor, why);
             }
             Err(e) => {
                 let f = Finding::new(&DATA_UNREADABLE, e.to_string()).tensor(&tensor.name);
                 self.stats.findings.push(f.file(file_of(self.source, tensor)));
+                self.skip(tensor, "they could not be read");
             }
         }
         let pieces = self.batch.iter().map(|(_, reading)| reading.pieces()).sum::<usize>();
@@ -164,6 +172,15 @@ impl<'s> Pass<'s> {
         if pieces >= BATCH || held >= HELD {
             self.flush();
         }
+    }
+
+    fn skip(&mut self, tensor: &TensorInfo, why: &str) {
+        let dtype = match tensor.dtype.to_string() {
+            none if none.is_empty() => none,
+            dtype => format!(" ({dtype})"),
+        };
+        let what = format!("values of {}{dtype}", tensor.name);
+        self.stats.unchecked.push(Unchecked { what, why: why.to_owned() });
     }
 
     fn flush(&mut self) {
@@ -187,7 +204,7 @@ impl<'s> Pass<'s> {
     }
 
     fn finish(&mut self, tensor: &TensorInfo, reading: &Reading<'_>, found: &Found) {
-        let tally = found.tally;
+        let tally = reading.exact(found.tally);
         if tally.nan > 0 || tally.infinite > 0 {
             self.stats.findings.push(not_finite(self.source, self.path, tensor, &tally));
         }
@@ -224,6 +241,12 @@ impl<'s> Pass<'s> {
         };
         (0..reading.pieces()).into_par_iter().fold(empty, count).reduce(empty, join)
     }
+}
+
+/// Whether a tensor that is stored by itself has other bytes than its shape asks for.
+fn misfits(tensor: &TensorInfo) -> bool {
+    let Some(dtype) = tensor.dtype.known().filter(|_| !tensor.is_packed()) else { return false };
+    dtype.byte_len(&tensor.shape) != Ok(tensor.byte_len())
 }
 
 fn file_of(source: &dyn WeightSource, tensor: &TensorInfo) -> String {

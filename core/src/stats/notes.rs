@@ -68,6 +68,16 @@ pub(super) fn of(source: &dyn WeightSource, tensors: &[TensorStats]) -> Vec<Find
     notes
 }
 
+/// A number in as few digits as lead back to it, and without a hundred zeros.
+fn number(x: f64) -> String {
+    if x == 0.0 || (1e-7..1e7).contains(&x.abs()) { x.to_string() } else { format!("{x:e}") }
+}
+
+/// How many times, in whole numbers as long as they are short.
+fn times(by: f64) -> String {
+    if by < 1e7 { format!("{by:.0}") } else { format!("{by:.3e}") }
+}
+
 /// " (and in 3 more of 12 of its kind)", or nothing.
 fn others(odd: usize, alike: usize) -> String {
     match odd {
@@ -84,7 +94,7 @@ fn constant(alike: &[&TensorStats]) -> Vec<Finding> {
     }
     let told = |same: &Vec<&&TensorStats>| {
         let first = same.first()?;
-        let (n, value) = (first.tally.count, first.tally.min);
+        let (n, value) = (first.tally.count, number(first.tally.min));
         let more = others(same.len(), alike.len());
         Some(Finding::new(&STATS_CONSTANT, format!("all {n} numbers are {value}{more}")).tensor(&first.name))
     };
@@ -118,7 +128,9 @@ fn outlier(alike: &[&TensorStats]) -> Option<Finding> {
     let tally = &worst.tally;
     let value = if tally.max - tally.mean > tally.mean - tally.min { tally.max } else { tally.min };
     let what = format!(
-        "a number is {value}, {by:.0} standard deviations from the mean{}",
+        "a number is {}, {} standard deviations from the mean{}",
+        number(value),
+        times(*by),
         others(far.len(), alike.len())
     );
     Some(Finding::new(&STATS_OUTLIER, what).tensor(&worst.name))
@@ -133,7 +145,8 @@ fn magnitude(alike: &[&TensorStats]) -> Vec<Finding> {
     let odd = alike.iter().filter_map(|t| {
         let rms = t.tally.rms().filter(|rms| *rms > 0.0)?;
         let by = rms / median;
-        let words = if by > 1.0 { format!("{by:.0} times") } else { format!("1/{:.0} of", 1.0 / by) };
+        let words =
+            if by > 1.0 { format!("{} times", times(by)) } else { format!("1/{} of", times(1.0 / by)) };
         let what =
             format!("its root mean square, {rms:.4e}, is {words} the median of its kind, {median:.4e}");
         (by > APART || by * APART < 1.0).then(|| Finding::new(&STATS_MAGNITUDE, what).tensor(&t.name))

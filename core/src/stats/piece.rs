@@ -71,6 +71,17 @@ fn runs<const N: usize>(raw: &[u8], widen: impl Fn([u8; N]) -> f64, each: &mut d
     }
 }
 
+/// Tallies stored f64 after a power of two is taken out of each.
+pub(super) fn tally_scaled(raw: &[u8], exponent: i32) -> Tally {
+    let mut piece = Piece { dtype: DType::F64, ..Piece::bare() };
+    let (factor, mut scaled) = (2f64.powi(-exponent), [0.0; RUN]);
+    wide(DType::F64, raw, &mut |run| {
+        scaled.iter_mut().zip(run).for_each(|(to, x)| *to = x * factor);
+        piece.add_f64(scaled.get(..run.len()).unwrap_or_default());
+    });
+    piece.finish()
+}
+
 /// A pass under way.
 #[derive(Clone, Debug)]
 pub struct Piece {
@@ -478,6 +489,31 @@ mod tests {
         let raw = [i64::MIN, -1, 1 << 40].map(i64::to_le_bytes).concat();
         let tally = tally_by(DType::I64, &raw, |_, _| unreachable!()).unwrap();
         assert_eq!((tally.min, tally.max), (-(2f64.powi(63)), 2f64.powi(40)));
+    }
+
+    #[test]
+    fn squares_beyond_f64_cost_no_digits() {
+        let of = |values: &[f64]| {
+            let raw: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+            let tally = tally_by(DType::F64, &raw, |_, _| unreachable!()).unwrap();
+            let scale = tally.needs_scale().unwrap();
+            tally.with_sums_of(&tally_scaled(&raw, scale), scale)
+        };
+        let cases: [(&[f64], [f64; 3]); 5] = [
+            (&[1e200, -1e200, 2e200], [2e200 / 3.0, 1.247219128924647e200, 2f64.sqrt() * 1e200]),
+            (&[1e-200, 3e-200], [2e-200, 1e-200, 5f64.sqrt() * 1e-200]),
+            (&[f64::MAX, -f64::MAX], [0.0, f64::MAX, f64::MAX]),
+            (&[f64::MAX; 3], [f64::MAX, 0.0, f64::MAX]),
+            (&[5e-324; 2], [5e-324, 0.0, 5e-324]),
+        ];
+        for (values, [mean, std, rms]) in cases {
+            let tally = of(values);
+            near(tally.mean, mean, tally.abs_max().unwrap());
+            near(tally.std().unwrap(), std, tally.abs_max().unwrap());
+            near(tally.rms().unwrap(), rms, tally.abs_max().unwrap());
+            assert!(tally.peak().unwrap() >= 1.0 && tally.peak().unwrap() < 2.0, "{tally:?}");
+        }
+        assert_eq!(tally_of(&[1e38, 1e-38]).needs_scale(), None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::blocks::Blocks;
 use super::histogram::Histogram;
-use super::piece::{RUN, tally_of, wide};
+use super::piece::{RUN, tally_of, tally_scaled, wide};
 use super::tally::Tally;
 use crate::dtype::DType;
 use crate::error::Result;
@@ -10,6 +10,7 @@ use crate::index::TensorInfo;
 use crate::kernel::Kernel;
 use crate::packed::Packed;
 use crate::source::WeightSource;
+use rayon::prelude::*;
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -209,6 +210,18 @@ impl<'s> Reading<'s> {
             }
         }
         all
+    }
+
+    /// Figures of what all pieces joined came to; where those are of f64 whose squares f64 does not hold, the sums are made
+    /// once more, of smaller or larger numbers.
+    pub fn exact(&self, tally: Tally) -> Tally {
+        let Numbers::Stored(DType::F64, bytes) = &self.numbers else { return tally };
+        let Some(scale) = tally.needs_scale() else { return tally };
+        let piece = |piece| tally_scaled(bytes.get(self.cut.range(piece)).unwrap_or_default(), scale);
+        // In their order, whoever made which.
+        let pieces: Vec<Tally> = (0..self.pieces()).into_par_iter().map(piece).collect();
+        let scaled = pieces.iter().fold(Tally::default(), |all, piece| all.join(piece));
+        tally.with_sums_of(&scaled, scale)
     }
 
     /// Counts a piece in detail.

@@ -1,5 +1,8 @@
 //! What is known of the numbers of a tensor, and how what is known of pieces is joined.
 
+/// Exponents whose squares leave room for many numbers and for all their digits.
+const SQUARED_SAFELY: i32 = 440;
+
 /// What is known of the numbers of a tensor, or of a piece of it. All but the counts is of the finite ones.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tally {
@@ -24,8 +27,10 @@ pub struct Tally {
     pub max: f64,
     /// Their mean; 0 if there is none.
     pub mean: f64,
-    /// Sum of the squares of their distances from the mean.
+    /// Sum of the squares of their distances from the mean, in units of 4 to the power of `scale`.
     pub spread: f64,
+    /// 0, but for f64 whose squares f64 does not hold: the power of two that is taken out before they are squared.
+    pub(super) scale: i32,
     /// The most zeros that a run of the pass had: where there are few everywhere, no row is nothing but zeros.
     pub(super) crowd: u64,
 }
@@ -44,6 +49,7 @@ impl Default for Tally {
             max: f64::NEG_INFINITY,
             mean: 0.0,
             spread: 0.0,
+            scale: 0,
             crowd: 0,
         }
     }
@@ -57,13 +63,35 @@ impl Tally {
 
     /// Standard deviation of the finite numbers, as of a whole population; `None` if there are none.
     pub fn std(&self) -> Option<f64> {
-        (self.finite() > 0).then(|| (self.spread / self.finite() as f64).sqrt())
+        (self.finite() > 0).then(|| self.unscaled((self.spread / self.finite() as f64).sqrt()))
     }
 
     /// Root of the mean square; `None` without finite numbers.
     pub fn rms(&self) -> Option<f64> {
-        let mean_square = || self.mean * self.mean + self.spread / self.finite() as f64;
-        (self.finite() > 0).then(|| mean_square().sqrt())
+        let mean = self.mean * 2f64.powi(-self.scale);
+        let mean_square = || mean * mean + self.spread / self.finite() as f64;
+        (self.finite() > 0).then(|| self.unscaled(mean_square().sqrt()))
+    }
+
+    /// With the power of two again. No figure is larger than the largest number, but rounding may make it so.
+    fn unscaled(&self, x: f64) -> f64 {
+        (x * 2f64.powi(self.scale)).min(f64::MAX)
+    }
+
+    /// The power of two to take out of these numbers, where they are so large or so small that their squares are not
+    /// numbers of f64, or not to all digits.
+    pub(super) fn needs_scale(&self) -> Option<i32> {
+        let largest = self.abs_max().filter(|x| *x > 0.0)?;
+        // Of subnormals the exponent is that of the smallest normal number, which is near enough.
+        let exponent = ((largest.to_bits() >> 52) & 0x7ff) as i32 - 1023;
+        // Beyond that the power itself would not be one.
+        (exponent.abs() > SQUARED_SAFELY).then(|| exponent.clamp(-1000, 1000))
+    }
+
+    /// These numbers, with the mean and the spread of the same without that power of two.
+    pub(super) fn with_sums_of(self, scaled: &Tally, scale: i32) -> Tally {
+        let both = Tally { mean: scaled.mean * 2f64.powi(scale), spread: scaled.spread, scale, ..self };
+        both.settled()
     }
 
     /// The largest magnitude; `None` without finite numbers.
@@ -96,6 +124,7 @@ impl Tally {
             max: self.max.max(next.max),
             mean: self.mean,
             spread: self.spread,
+            scale: self.scale,
             crowd: self.crowd.max(next.crowd),
         };
         let (a, b) = (self.finite() as f64, next.finite() as f64);

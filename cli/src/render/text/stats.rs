@@ -1,9 +1,11 @@
 //! The numbers of tensors as text.
 
 use super::{FAINT, findings, hanging, strong};
+use crate::render::judged::short;
 use crate::render::words::{bytes, columns, cut_end, cut_middle, plural, shape, thousands};
 use crate::terminal::{Screen, escape};
 use scantling_core::finding::Severity;
+use scantling_core::report::Unchecked;
 use scantling_core::stats::blocks::{Blocks, Range};
 use scantling_core::stats::histogram::Histogram;
 use scantling_core::stats::{Stats, TensorStats};
@@ -46,6 +48,9 @@ const NARROW: usize = 24;
 /// Widest that names are not cut at.
 const WIDE: usize = 64;
 
+/// Parts that were not looked at, of which the last line tells.
+const TOLD: usize = 8;
+
 /// All of it: spreads, which are long, before the table of figures, and what was found at the end, where it is seen.
 pub fn stats(screen: &mut Screen<'_>, model: &Model<'_>, full: bool) -> fmt::Result {
     let stats = model.stats;
@@ -61,11 +66,11 @@ pub fn stats(screen: &mut Screen<'_>, model: &Model<'_>, full: bool) -> fmt::Res
         findings::list(screen, stats.findings.iter(), full)?;
         writeln!(screen)?;
     }
-    last_line(screen, model)
+    last_line(screen, model, full)
 }
 
 /// What was looked at, and what was not.
-fn last_line(screen: &mut Screen<'_>, model: &Model<'_>) -> fmt::Result {
+fn last_line(screen: &mut Screen<'_>, model: &Model<'_>, full: bool) -> fmt::Result {
     let stats = model.stats;
     let mut line = match stats.tensors.len() {
         0 => "looked at no values".to_owned(),
@@ -89,7 +94,13 @@ fn last_line(screen: &mut Screen<'_>, model: &Model<'_>) -> fmt::Result {
     if model.hidden > 0 {
         not.push(format!("{} left out by --include and --exclude", plural(model.hidden, "tensor")));
     }
-    not.extend(stats.unchecked.iter().map(|u| format!("{} ({})", escape(&u.what), escape(&u.why))));
+    let told = if full { usize::MAX } else { TOLD };
+    let one = |u: &Unchecked| format!("{} ({})", short(&u.what, full), short(&u.why, full));
+    not.extend(stats.unchecked.iter().take(told).map(one));
+    match stats.unchecked.len().saturating_sub(told) {
+        0 => {}
+        more => not.push(format!("and {} more (--full shows all)", thousands(more as u64))),
+    }
     if !not.is_empty() {
         line.push_str(&format!("; not looked at: {}", not.join(", ")));
     }

@@ -1,7 +1,7 @@
 //! Tables whose columns are as wide as what stands in them.
 
 use super::{FAINT, hanging};
-use crate::render::words::columns;
+use crate::render::words::{columns, cut_middle};
 use crate::terminal::Screen;
 use std::fmt::{self, Write};
 
@@ -12,6 +12,13 @@ pub enum Align {
     Left,
     /// Numbers.
     Right,
+}
+
+/// Columns of the widest cell that is shown whole: all others of its column are as wide.
+const WIDEST: usize = 400;
+
+fn cut(cell: String) -> String {
+    if cell.len() <= WIDEST { cell } else { cut_middle(&cell, WIDEST, "…") }
 }
 
 /// Rows under headings.
@@ -32,7 +39,8 @@ impl Table {
 
     /// One row more.
     pub fn row(&mut self, cells: impl Into<Vec<String>>) {
-        self.rows.push(cells.into());
+        let cells: Vec<String> = cells.into();
+        self.rows.push(cells.into_iter().map(cut).collect());
     }
 
     /// Whether it has no row.
@@ -85,6 +93,20 @@ impl Table {
 mod tests {
     use super::*;
     use crate::terminal::Look;
+
+    #[test]
+    fn one_long_name_does_not_widen_all_rows() {
+        let mut table = Table::new(&["NAME", "REST"]);
+        table.row([format!("a{}z", "é".repeat(1 << 20)), "x".into()]);
+        table.row(["b".into(), "y".into()]);
+        let mut bytes = Vec::new();
+        let mut screen = Screen::new(&mut bytes, Look::default());
+        table.write(&mut screen, 0).unwrap();
+        screen.finish().unwrap();
+        let out = String::from_utf8(bytes).unwrap();
+        assert!(out.lines().all(|line| columns(line) == 400 + 2 + 1 || line.starts_with("NAME")), "{out}");
+        assert!(out.contains("aé") && out.contains("é…é") && out.contains("éz  x"), "{out}");
+    }
 
     #[test]
     fn columns_line_up() {

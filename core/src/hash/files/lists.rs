@@ -111,14 +111,17 @@ pub(super) fn own(text: &str, file: &str) -> Lines {
     all
 }
 
-/// What the lines of a list of many files say of one of them. Those of others are passed over; `any` is a list that may
-/// hold digests of other kinds.
-pub(super) fn of(text: &str, file: &str, any: bool) -> Lines {
+/// What the lines of a list of many files say of one of them. Those of others are passed over; `leads` says whether a path
+/// leads to the file, and `any` is a list that may hold digests of other kinds.
+pub(super) fn of(text: &str, file: &str, leads: &dyn Fn(&str) -> bool, any: bool) -> Lines {
+    // Only where the name is that of the file is anything looked up.
+    let spelt = |name: &str| last(name) == last(file) && (leads(name) || leads(&name.replace('\\', "/")));
     let judge = |(number, line): (usize, &str)| {
         let said = match entry(line) {
-            Some(entry) if is(&entry.name, file) => judged(&entry, any),
+            Some(entry) if is(&entry.name, file) || is(unquoted(&entry.name), file) => judged(&entry, any),
+            Some(entry) if spelt(unquoted(&entry.name)) => judged(&entry, any),
             // The same file perhaps, or one of the same name in another folder.
-            Some(entry) if last(&entry.name) == last(file) => Said::Unused(another(&entry.name)),
+            Some(entry) if last(unquoted(&entry.name)) == last(file) => Said::Unused(another(&entry.name)),
             // What is wrong with records of others is not asked.
             Some(entry) if !entry.name.is_empty() && hexadecimal(&entry.digest) => return None,
             Some(entry) if entry.kind.is_some() => return None,
@@ -140,6 +143,12 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
 
 fn is(name: &str, file: &str) -> bool {
     name.trim_start_matches("./") == file
+}
+
+/// A name without the quotes that some programs put around it.
+fn unquoted(name: &str) -> &str {
+    let between = |quote: char| name.strip_prefix(quote)?.strip_suffix(quote);
+    between('"').or_else(|| between('\'')).unwrap_or(name)
 }
 
 fn last(name: &str) -> &str {
@@ -191,6 +200,22 @@ mod tests {
         lines.into_iter().map(|(_, said)| word(said)).collect()
     }
 
+    /// Of a file that no path leads to.
+    fn nowhere(_: &str) -> bool {
+        false
+    }
+
+    #[test]
+    fn other_spellings_of_a_file_are_of_it() {
+        let leads = |path: &str| ["/x/m", "../fs/m", "sub/../m"].contains(&path);
+        for name in ["/x/m", "../fs/m", "sub\\..\\m", "\"m\"", "'./m'", "\"/x/m\""] {
+            assert_eq!(words(of(&format!("{HEX}  {name}"), "m", &leads, false)), ["abc"], "{name}");
+        }
+        // One of the same name elsewhere is told of, and one of another name is not looked up.
+        assert!(words(of(&format!("{HEX}  \"y/m\""), "m", &leads, false))[0].starts_with("unused"));
+        assert_eq!(words(of(&format!("{HEX}  n"), "m", &|_| unreachable!(), false)), [""; 0]);
+    }
+
     #[test]
     fn all_forms_that_are_written_are_read() {
         let forms = [
@@ -202,14 +227,14 @@ mod tests {
             format!("# of today\n\n{HEX}  other\n{HEX}  m.gguf\n"),
         ];
         for form in forms {
-            assert_eq!(words(of(&form, "m.gguf", false)), ["abc"], "{form}");
+            assert_eq!(words(of(&form, "m.gguf", &nowhere, false)), ["abc"], "{form}");
         }
-        assert_eq!(words(of(&format!("\\{HEX}  a\\\\b\\nc"), "a\\b\nc", false)), ["abc"]);
-        assert_eq!(words(of(&format!("\\SHA256 (a\\\\b) = {HEX}"), "a\\b", false)), ["abc"]);
+        assert_eq!(words(of(&format!("\\{HEX}  a\\\\b\\nc"), "a\\b\nc", &nowhere, false)), ["abc"]);
+        assert_eq!(words(of(&format!("\\SHA256 (a\\\\b) = {HEX}"), "a\\b", &nowhere, false)), ["abc"]);
         assert_eq!(words(own(HEX, "m.gguf")), ["abc"]);
         assert_eq!(words(own(&format!("{HEX}  /where/it/was/m.gguf"), "m.gguf")), ["abc"]);
-        assert_eq!(words(of(&format!("{HEX}  other"), "m.gguf", false)), [""; 0]);
-        assert_eq!(words(of(HEX, "m.gguf", false)), [""; 0]);
+        assert_eq!(words(of(&format!("{HEX}  other"), "m.gguf", &nowhere, false)), [""; 0]);
+        assert_eq!(words(of(HEX, "m.gguf", &nowhere, false)), [""; 0]);
     }
 
     #[test]
@@ -249,13 +274,13 @@ mod tests {
             (format!("{HEX}  b/m"), "unused: it names another file, \"b/m\""),
         ];
         for (list, told) in cases {
-            assert_eq!(words(of(&list, "m", false)), [told], "{list}");
+            assert_eq!(words(of(&list, "m", &nowhere, false)), [told], "{list}");
         }
-        assert_eq!(words(of(&format!("{HEX}  m\n{zero}  m"), "m", false)), ["abc", "other"]);
+        assert_eq!(words(of(&format!("{HEX}  m\n{zero}  m"), "m", &nowhere, false)), ["abc", "other"]);
         assert_eq!(words(own(&format!("{HEX}  n"), "m")), ["unused: it names another file, \"n\""]);
         assert_eq!(words(own("", "m")), ["malformed: it is empty"]);
         let md5 = "d41d8cd98f00b204e9800998ecf8427e  m";
-        assert!(words(of(md5, "m", true))[0].starts_with("unused: 32 digits"));
-        assert!(words(of(md5, "m", false))[0].starts_with("malformed"));
+        assert!(words(of(md5, "m", &nowhere, true))[0].starts_with("unused: 32 digits"));
+        assert!(words(of(md5, "m", &nowhere, false))[0].starts_with("malformed"));
     }
 }
