@@ -190,13 +190,15 @@ fn followed(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other(format!("more than {MOST_LINKS} links, one leading to the next")))
 }
 
-/// Whether a file is one that lies in the same folder as another, which may be a link into it, or in that very folder.
+/// Whether a file lies in the same folder as another, which may be a link into it, or in that very folder: one that is a
+/// model as a whole, with its config and its tokenizer's files.
 fn is_beside(target: &Path, input: &Path) -> bool {
     let folder_of = |path: &Path| {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         fs::canonicalize(folder.unwrap_or(Path::new("."))).ok()
     };
-    let Some(folder) = folder_of(target).filter(|_| target.is_file()) else { return false };
+    let folder = folder_of(target).filter(|folder| target.is_file() && folder.join("config.json").is_file());
+    let Some(folder) = folder else { return false };
     let Ok(real) = fs::canonicalize(input) else { return false };
     if real.is_dir() {
         return folder == real;
@@ -299,6 +301,9 @@ mod tests {
         fs::create_dir(at("m")).unwrap();
         fs::write(at("m/weights"), "w").unwrap();
         fs::write(at("m/merges.txt"), "a b").unwrap();
+        // A folder of files that stand for themselves.
+        assert!(NewFile::create(&at("m/merges.txt"), &[at("m/weights")]).is_ok());
+        fs::write(at("m/config.json"), "{}").unwrap();
         fs::write(at("elsewhere"), "a b").unwrap();
         fs::write(at("m/a.npy"), scantling_core::npy::header(1, 1)).unwrap();
         fs::write(at("m/empty"), "").unwrap();

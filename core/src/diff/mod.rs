@@ -130,7 +130,7 @@ pub fn run(
     let kernel = kernel.as_ref();
     let mut paired = pairing::pairs(sides, request.wanted, kernel);
     let over = |side: &&Checked| overlap(side.source.tensors(), side.source.files()).is_some();
-    if sides.iter().any(|side| over(&side)) {
+    if sides.iter().any(over) {
         // A small file would take days to read.
         let why = "tensors of its file lie over one another";
         paired.matched.iter_mut().for_each(|matched| matched.apart = Some(why));
