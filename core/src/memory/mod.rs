@@ -1,7 +1,7 @@
 //! What a run takes in memory, before anything is run: weights, keys and values, and what a pass works with.
 //!
 //! Nothing is described a second time. Weights are bound as a run binds them, the cache's size is that which the cache
-//! itself takes, and the buffers of a pass are counted while it is [gone through](rehearsal) without numbers.
+//! itself takes, and the buffers of a pass are counted while it is gone through without numbers.
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
