@@ -138,8 +138,11 @@ impl Tally {
         both.settled()
     }
 
-    /// Numbers that are all alike have no rounding in their mean, and no spread.
+    /// Numbers that are all alike have no rounding in their mean, and no spread. A limit of zero has no sign: which of two
+    /// zeros is the smaller one `min` leaves open, and compilers make use of that.
     pub(super) fn settled(mut self) -> Tally {
+        self.min += 0.0;
+        self.max += 0.0;
         if self.min == self.max {
             (self.mean, self.spread) = (self.min, 0.0);
         }
