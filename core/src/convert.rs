@@ -19,6 +19,9 @@ use std::fmt;
 /// Numbers of one piece, more or less: enough to keep a core busy, few enough to stay in its caches.
 const PIECE: usize = 1 << 18;
 
+/// Numbers to look at while they are in the nearest caches, those of both sides.
+const NEAR: usize = 1 << 12;
+
 /// What was done to stored numbers beyond widening them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
@@ -180,11 +183,20 @@ impl<'s> Converted<'s> {
         grain.max(1)
     }
 
-    /// A good number of numbers to read at a time, of whole grains of this and `other`, if there is one.
+    /// A good number of numbers to share out at a time, of whole grains of this and `other`, if there is one.
     pub fn piece(&self, other: Option<&Converted<'_>>) -> usize {
+        self.grains(PIECE, other)
+    }
+
+    /// The same for a number to look at while they are in the nearest caches.
+    pub fn near(&self, other: &Converted<'_>) -> usize {
+        self.grains(NEAR, Some(other))
+    }
+
+    fn grains(&self, size: usize, other: Option<&Converted<'_>>) -> usize {
         let (a, b) = (self.grain(), other.map_or(1, Converted::grain));
         let both = least_common(a, b).unwrap_or(usize::MAX);
-        whole(PIECE, both).max(1).saturating_mul(both)
+        whole(size, both).max(1).saturating_mul(both)
     }
 
     /// The numbers from `first` on, as many as `out` has room for, both whole grains. Numbers past the last are left alone.

@@ -2,8 +2,7 @@
 //!
 //! [`Kernel::distance`]: crate::kernel::Kernel::distance
 
-/// Numbers that are summed side by side, so that the order of every sum is fixed and can be kept by vectors.
-const LANES: usize = 8;
+use std::ops::AddAssign;
 
 /// Numbers that are looked at as one, where nothing else is asked for.
 pub const RUN: usize = 512;
@@ -48,45 +47,110 @@ pub struct Distance {
     pub b: f64,
 }
 
-/// What is summed side by side.
-#[derive(Default)]
-struct Sums {
-    sum: [f64; LANES],
-    squares: [f64; LANES],
-    a: [f64; LANES],
-    b: [f64; LANES],
-    largest: [f64; LANES],
-    differing: [u32; LANES],
+/// In what the sums of a run are taken. Differences are those of f32 in both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accumulate {
+    /// f64, in eight lanes: the squares of f32 are exact in it, so that it does not matter whether they are fused.
+    F64,
+    /// f32, in sixteen lanes: enough where one side is quantised, and a run is short. A run whose squares f32 does not
+    /// hold is summed in f64.
+    F32,
+}
+
+/// Squares below this may have lost digits in f32, or all of them.
+const TINY: f64 = 1.0 / (1u128 << 80) as f64;
+
+/// Sums over pairs of `a` and `b`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sums {
+    /// Σ(b - a).
+    pub sum: f64,
+    /// Σ(b - a)².
+    pub squares: f64,
+    /// Σa².
+    pub a: f64,
+    /// Σb².
+    pub b: f64,
+    /// The largest |b - a|.
+    pub largest: f32,
+    /// Pairs whose numbers differ.
+    pub differing: u64,
+}
+
+/// How the pairs of a run are summed: as [`Plainly`] does it, to the bit, as long as all are finite.
+pub trait Summing: Copy {
+    /// In f64. Both are equally long; pair i goes to lane i mod 8, and lanes are [`folded`].
+    fn wide(self, a: &[f32], b: &[f32]) -> Sums;
+    /// In f32. Pair i goes to lane i mod 16, products are rounded before they are added, and lanes are [`folded`].
+    fn narrow(self, a: &[f32], b: &[f32]) -> Sums;
+}
+
+/// The definition of these sums.
+#[derive(Clone, Copy, Debug)]
+pub struct Plainly;
+
+impl Summing for Plainly {
+    fn wide(self, a: &[f32], b: &[f32]) -> Sums {
+        let mut lanes = [[0.0f64; 8]; 4];
+        let mut sums = Sums::default();
+        for (i, (&a, &b)) in a.iter().zip(b).enumerate() {
+            let apart = sums.meet(a, b);
+            let (wide, a, b) = (f64::from(apart), f64::from(a), f64::from(b));
+            for (lanes, x) in lanes.iter_mut().zip([wide, wide * wide, a * a, b * b]) {
+                lanes[i % 8] += x;
+            }
+        }
+        sums.with(lanes.map(folded))
+    }
+
+    fn narrow(self, a: &[f32], b: &[f32]) -> Sums {
+        let mut lanes = [[0.0f32; 16]; 4];
+        let mut sums = Sums::default();
+        for (i, (&a, &b)) in a.iter().zip(b).enumerate() {
+            let apart = sums.meet(a, b);
+            for (lanes, x) in lanes.iter_mut().zip([apart, apart * apart, a * a, b * b]) {
+                lanes[i % 16] += x;
+            }
+        }
+        sums.with(lanes.map(|lanes| f64::from(folded(lanes))))
+    }
 }
 
 impl Sums {
-    /// One pair to a lane. Loops over whole lanes, one for each sum, are what compilers make vectors of.
+    /// Looks how far a pair is apart.
     #[inline(always)]
-    #[allow(clippy::needless_range_loop, reason = "a lane is a place in all of the arrays")]
-    fn add(&mut self, a: &[f32; LANES], b: &[f32; LANES]) {
-        let wide = |x: &[f32; LANES]| x.map(f64::from);
-        let (x, y) = (wide(a), wide(b));
-        let apart: [f64; LANES] = std::array::from_fn(|i| y[i] - x[i]);
-        for i in 0..LANES {
-            self.sum[i] += apart[i];
-        }
-        for i in 0..LANES {
-            self.squares[i] += apart[i] * apart[i];
-        }
-        for i in 0..LANES {
-            self.a[i] += x[i] * x[i];
-        }
-        for i in 0..LANES {
-            self.b[i] += y[i] * y[i];
-        }
-        for i in 0..LANES {
-            let size = apart[i].abs();
-            self.largest[i] = if size > self.largest[i] { size } else { self.largest[i] };
-        }
-        for i in 0..LANES {
-            self.differing[i] += u32::from(a[i] != b[i]);
+    pub fn meet(&mut self, a: f32, b: f32) -> f32 {
+        let apart = b - a;
+        self.differing += u64::from(apart != 0.0);
+        self.largest = if apart.abs() > self.largest { apart.abs() } else { self.largest };
+        apart
+    }
+
+    /// With these four sums.
+    #[inline(always)]
+    pub fn with(self, [sum, squares, a, b]: [f64; 4]) -> Sums {
+        Sums { sum, squares, a, b, ..self }
+    }
+
+    /// Whether f32 held the squares, with their digits.
+    fn fit_f32(&self) -> bool {
+        let fits = |sum: f64| (TINY..f64::INFINITY).contains(&sum);
+        fits(self.a) && fits(self.b) && (self.differing == 0 || fits(self.squares))
+    }
+}
+
+/// The sum of lanes, of which there are sixteen at most, a power of two: of halves, of quarters, …
+#[inline(always)]
+pub fn folded<T: Copy + AddAssign, const N: usize>(mut lanes: [T; N]) -> T {
+    for half in [8, 4, 2, 1] {
+        if half < N {
+            for i in 0..half {
+                let upper = lanes[i + half];
+                lanes[i] += upper;
+            }
         }
     }
+    lanes[0]
 }
 
 /// Two values and where they stand.
@@ -111,13 +175,27 @@ impl Worst {
 
 impl Distance {
     /// Of two runs that are equally long, the first of which has this index; `runs` is given the figures of each `run`
-    /// numbers. The order of every sum is the same wherever this is compiled.
+    /// numbers. The order of every sum is the same whoever sums.
     #[inline(always)]
-    pub fn of(first: u64, a: &[f32], b: &[f32], run: usize, runs: &mut Vec<Run>) -> Distance {
+    pub fn of(
+        summing: impl Summing,
+        accumulate: Accumulate,
+        first: u64,
+        [a, b]: [&[f32]; 2],
+        run: usize,
+        runs: &mut Vec<Run>,
+    ) -> Distance {
         let mut distance = Distance { count: a.len().min(b.len()) as u64, ..Distance::default() };
         let mut at = first;
         for (a, b) in a.chunks(run.max(1)).zip(b.chunks(run.max(1))) {
-            runs.push(distance.run(at, a, b));
+            let both = a.len().min(b.len());
+            let (a, b) = (&a[..both], &b[..both]);
+            let narrow = accumulate == Accumulate::F32;
+            let mut sums = if narrow { summing.narrow(a, b) } else { Sums::default() };
+            if !(narrow && sums.fit_f32()) {
+                sums = summing.wide(a, b);
+            }
+            runs.push(distance.run(at, a, b, &sums));
             at = at.saturating_add(run as u64);
         }
         distance
@@ -153,53 +231,35 @@ impl Distance {
     }
 
     #[inline(always)]
-    fn run(&mut self, first: u64, a: &[f32], b: &[f32]) -> Run {
-        let mut sums = Sums::default();
-        let (whole_a, rest_a) = a.as_chunks::<LANES>();
-        let (whole_b, rest_b) = b.as_chunks::<LANES>();
-        for (a, b) in whole_a.iter().zip(whole_b) {
-            sums.add(a, b);
-        }
-        // Pairs of zeros at the end add nothing to any of them.
-        let mut last = [[0.0f32; LANES]; 2];
-        for (last, rest) in last.iter_mut().zip([rest_a, rest_b]) {
-            last.iter_mut().zip(rest).for_each(|(last, x)| *last = *x);
-        }
-        sums.add(&last[0], &last[1]);
-        let total = |lanes: &[f64; LANES]| lanes.iter().sum::<f64>();
-        let run = Run {
-            squares: total(&sums.squares),
-            a: total(&sums.a),
-            b: total(&sums.b),
-            largest: sums.largest.iter().fold(0.0, |most: f64, x| if *x > most { *x } else { most }),
-        };
+    fn run(&mut self, first: u64, a: &[f32], b: &[f32], sums: &Sums) -> Run {
+        let run = Run { squares: sums.squares, a: sums.a, b: sums.b, largest: f64::from(sums.largest) };
         if !(run.squares.is_finite() && run.a.is_finite() && run.b.is_finite()) {
             return self.carefully(first, a, b);
         }
-        let differing = sums.differing.iter().map(|n| u64::from(*n)).sum::<u64>();
-        self.sum += total(&sums.sum);
+        self.sum += sums.sum;
         self.squares += run.squares;
         self.a += run.a;
         self.b += run.b;
-        if differing == 0 {
-            return run;
+        if sums.differing > 0 {
+            self.places(first, a, b, sums);
         }
-        self.places(first, a, b, differing, run.largest);
         run
     }
 
-    /// Where it is that some differ, looked for one by one.
+    /// Where it is that some differ, looked for one by one where that is not known yet.
     #[inline(never)]
-    fn places(&mut self, first: u64, a: &[f32], b: &[f32], differing: u64, largest: f64) {
-        self.differing = self.differing.saturating_add(differing);
+    fn places(&mut self, first: u64, a: &[f32], b: &[f32], sums: &Sums) {
+        self.differing = self.differing.saturating_add(sums.differing);
         let differ = |(a, b): (&f32, &f32)| a != b;
-        let from = a.iter().zip(b).position(differ).unwrap_or(0) as u64;
-        let to = a.iter().zip(b).rposition(differ).unwrap_or(0) as u64;
-        self.extend(first.saturating_add(from), first.saturating_add(to));
-        if largest > self.worst.map_or(0.0, |w| w.error) {
-            let pairs = a.iter().zip(b).enumerate();
-            let found = pairs.map(|(i, (a, b))| Worst::of(first.saturating_add(i as u64), *a, *b));
-            found.filter(|w| w.error >= largest).take(1).for_each(|w| self.consider(w));
+        let at = |place: Option<usize>| first.saturating_add(place.unwrap_or(0) as u64);
+        let to = at(a.iter().zip(b).rposition(differ));
+        let from = self.span.map_or_else(|| at(a.iter().zip(b).position(differ)), |(from, _)| from);
+        self.extend(from, to);
+        if f64::from(sums.largest) > self.worst.map_or(0.0, |w| w.error) {
+            let pair = a.iter().zip(b).position(|(a, b)| (b - a).abs() >= sums.largest).unwrap_or(0);
+            if let (Some(a), Some(b)) = (a.get(pair), b.get(pair)) {
+                self.consider(Worst::of(first.saturating_add(pair as u64), *a, *b));
+            }
         }
     }
 
@@ -334,7 +394,7 @@ mod tests {
     use super::*;
 
     fn of(first: u64, a: &[f32], b: &[f32]) -> Distance {
-        Distance::of(first, a, b, RUN, &mut Vec::new())
+        Distance::of(Plainly, Accumulate::F64, first, [a, b], RUN, &mut Vec::new())
     }
 
     #[test]
@@ -353,7 +413,7 @@ mod tests {
     #[test]
     fn runs_have_figures_of_their_own() {
         let mut runs = Vec::new();
-        Distance::of(0, &[1.0, 2.0, 3.0], &[1.0, 4.0, f32::NAN], 2, &mut runs);
+        Distance::of(Plainly, Accumulate::F64, 0, [&[1.0, 2.0, 3.0], &[1.0, 4.0, f32::NAN]], 2, &mut runs);
         assert_eq!(runs, [Run { squares: 4.0, a: 5.0, b: 17.0, largest: 2.0 }, Run::default()]);
     }
 
@@ -368,6 +428,27 @@ mod tests {
         let same = of(0, &[nan, inf], &[nan, inf]);
         assert!(same.differing == 0 && !same.not_finite_apart());
         assert!(of(0, &[inf], &[-inf]).not_finite_apart());
+    }
+
+    #[test]
+    fn sums_of_f32_are_near_those_of_f64_and_give_way_where_squares_do_not_fit() {
+        let a: Vec<f32> = (0..500u16).map(|i| f32::from(i * 7 % 101) - 50.0).collect();
+        let b: Vec<f32> = a.iter().map(|x| x * 1.03 + 0.1).collect();
+        let both = |by: f32| {
+            let (a, b): (Vec<f32>, Vec<f32>) = a.iter().zip(&b).map(|(a, b)| (a * by, b * by)).unzip();
+            [Accumulate::F64, Accumulate::F32]
+                .map(|how| Distance::of(Plainly, how, 0, [&a, &b], 64, &mut Vec::new()))
+        };
+        let [wide, narrow] = both(1.0);
+        assert_ne!(wide.squares, narrow.squares);
+        for (wide, narrow) in [(wide.squares, narrow.squares), (wide.a, narrow.a), (wide.b, narrow.b)] {
+            assert!((wide - narrow).abs() < 1e-6 * wide, "{wide} {narrow}");
+        }
+        for by in [1e-30, 1e30] {
+            let [wide, narrow] = both(by);
+            assert_eq!(wide, narrow);
+            assert!(wide.squares > 0.0 && wide.squares.is_finite());
+        }
     }
 
     #[test]

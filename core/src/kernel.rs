@@ -1,6 +1,6 @@
 //! Numeric backends: what an op means stands in [`ops`], a kernel may only be faster.
 
-use crate::distance::{Distance, Run};
+use crate::distance::{Accumulate, Distance, Plainly, Run};
 use crate::dtype::DType;
 use crate::matrix::{Matrix, Rows, RowsBuf, RowsMut};
 use crate::ops::{self, Activation, Attending, Linear, Rotation, Routing};
@@ -65,8 +65,16 @@ pub trait Kernel: Send + Sync {
     }
 
     /// How far two runs of numbers are apart; see [`Distance::of`], whose bits every kernel gives.
-    fn distance(&self, first: u64, a: &[f32], b: &[f32], run: usize, runs: &mut Vec<Run>) -> Distance {
-        inherited!(self.distance(first, a, b, run, runs) or Distance::of(first, a, b, run, runs))
+    fn distance(
+        &self,
+        accumulate: Accumulate,
+        first: u64,
+        pair: [&[f32]; 2],
+        run: usize,
+        runs: &mut Vec<Run>,
+    ) -> Distance {
+        inherited!(self.distance(accumulate, first, pair, run, runs) or
+            Distance::of(Plainly, accumulate, first, pair, run, runs))
     }
 
     /// Count, limits, mean, spread and oddities of stored blocks; see [`tally_by`].

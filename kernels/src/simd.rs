@@ -16,6 +16,10 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     type Quads: Copy;
     /// The bytes of as many 16-bit numbers.
     type Pairs: Copy;
+    /// Eight f32.
+    type Eight: Copy;
+    /// Eight f64.
+    type Wide: Copy;
     /// How many f32 a vector holds.
     const LANES: usize;
 
@@ -43,6 +47,25 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     fn load_f16(self, raw: &Self::Pairs) -> Self::F;
     /// From bf16 at any address, widened.
     fn load_bf16(self, raw: &Self::Pairs) -> Self::F;
+
+    /// From memory.
+    fn eight(self, x: &[f32; 8]) -> Self::Eight;
+    /// From f16 at any address, widened.
+    fn eight_f16(self, raw: &[u8; 16]) -> Self::Eight;
+    /// From bf16 at any address, widened.
+    fn eight_bf16(self, raw: &[u8; 16]) -> Self::Eight;
+    /// a - b.
+    fn eight_apart(self, a: Self::Eight, b: Self::Eight) -> Self::Eight;
+    /// As f64.
+    fn widened(self, x: Self::Eight) -> Self::Wide;
+    /// Zeros.
+    fn no_wide(self) -> Self::Wide;
+    /// a + b.
+    fn add_wide(self, a: Self::Wide, b: Self::Wide) -> Self::Wide;
+    /// x² + to, where x² is exact: whether the product is rounded by itself makes no difference then.
+    fn add_square(self, x: Self::Wide, to: Self::Wide) -> Self::Wide;
+    /// The lanes.
+    fn wide_lanes(self, x: Self::Wide) -> [f64; 8];
 
     /// Asks for the line of the caches in which something begins: it will be read soon.
     #[inline(always)]
@@ -94,6 +117,8 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     fn fma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
     /// Neither below `low` nor above `high`; NaN stays NaN.
     fn clamp(self, x: Self::F, low: Self::F, high: Self::F) -> Self::F;
+    /// The larger; either where one is NaN.
+    fn max(self, a: Self::F, b: Self::F) -> Self::F;
     /// x without its sign.
     fn abs(self, x: Self::F) -> Self::F;
     /// The magnitude of `x` with the sign of `sign`.

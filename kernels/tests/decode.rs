@@ -1,7 +1,7 @@
 //! Widening by every leaf, against core's loops: the same bits, whatever the bytes are.
 
 use proptest::prelude::*;
-use scantling_core::distance::Distance;
+use scantling_core::distance::{Accumulate, Distance, Plainly};
 use scantling_core::dtype::DType;
 use scantling_core::kernel::{Kernel, Make, Options};
 use scantling_core::quant;
@@ -107,13 +107,15 @@ proptest! {
         };
         let (a, mut b) = (numbers(seed), numbers(seed ^ 0xabcd));
         b[..count / 2].copy_from_slice(&a[..count / 2]);
-        let mut expected = Vec::new();
-        let definition = Distance::of(7, &a, &b, run, &mut expected);
-        for kernel in leaves() {
-            let mut runs = Vec::new();
-            let found = kernel.distance(7, &a, &b, run, &mut runs);
-            prop_assert_eq!(format!("{found:?}"), format!("{definition:?}"), "{}", kernel.name());
-            prop_assert_eq!(format!("{runs:?}"), format!("{expected:?}"), "{}", kernel.name());
+        for accumulate in [Accumulate::F64, Accumulate::F32] {
+            let mut expected = Vec::new();
+            let definition = Distance::of(Plainly, accumulate, 7, [&a, &b], run, &mut expected);
+            for kernel in leaves() {
+                let mut runs = Vec::new();
+                let found = kernel.distance(accumulate, 7, [&a, &b], run, &mut runs);
+                prop_assert_eq!(format!("{found:?}"), format!("{definition:?}"), "{}", kernel.name());
+                prop_assert_eq!(format!("{runs:?}"), format!("{expected:?}"), "{}", kernel.name());
+            }
         }
     }
 }

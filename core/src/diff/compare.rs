@@ -1,7 +1,7 @@
 //! Two tensors in one form: how far they are apart, and whether their element types account for it.
 
 use crate::convert::Converted;
-use crate::distance::{Distance, RUN, Run};
+use crate::distance::{Accumulate, Distance, RUN, Run};
 use crate::dtype::DType;
 use crate::kernel::Kernel;
 use crate::quant::rounding::{block_step, float_step};
@@ -168,6 +168,11 @@ impl Rounding {
         }
     }
 
+    /// Whether errors are so large that sums need few digits.
+    fn is_coarse(self) -> bool {
+        matches!(self, Rounding::Block(_) | Rounding::Packed(_))
+    }
+
     fn block(self) -> usize {
         match self {
             Rounding::Block(dtype) => dtype.block_values(),
@@ -239,25 +244,32 @@ pub(super) fn measure(
     let bound = Bound::of(rounds);
     let pieces = len.div_ceil(piece);
     let run = bound.run(rounds);
+    let accumulate = if rounds.iter().any(|side| side.is_coarse()) { Accumulate::F32 } else { Accumulate::F64 };
+    // Few enough at a time for the nearest caches, in grains of both sides.
+    let step = a.numbers.near(b.numbers);
     let one = |buffers: &mut Buffers, which: usize| {
         let first = which.saturating_mul(piece);
-        let some = piece.min(len.saturating_sub(first));
-        let Buffers { x, y, runs } = buffers;
-        for (side, buffer) in [(a, &mut *x), (b, &mut *y)] {
-            buffer.resize(some, 0.0);
-            side.numbers.read(kernel, first, buffer);
-        }
-        read(some);
-        runs.clear();
-        let distance = kernel.distance(first as u64, x, y, run, runs);
-        let mut measured = Measured { distance, bound, ..Measured::default() };
-        if measured.distance.differing > 0 {
-            match bound {
-                Bound::Equal => {}
-                Bound::Step { .. } => measured.steps(first, [(a, x), (b, y)], rounds, (run, runs)),
-                Bound::Relative { block, .. } => measured.blocks(first, block, rounds, runs),
+        let end = first.saturating_add(piece).min(len);
+        let mut measured = Measured { bound, ..Measured::default() };
+        for first in (first..end).step_by(step.max(1)) {
+            let some = step.min(end.saturating_sub(first));
+            let Buffers { x, y, runs } = buffers;
+            for (side, buffer) in [(a, &mut *x), (b, &mut *y)] {
+                buffer.resize(some, 0.0);
+                side.numbers.read(kernel, first, buffer);
+            }
+            runs.clear();
+            let distance = kernel.distance(accumulate, first as u64, [x, y], run, runs);
+            measured.distance.join(&distance);
+            if distance.differing > 0 {
+                match bound {
+                    Bound::Equal => {}
+                    Bound::Step { .. } => measured.steps(first, [(a, x), (b, y)], rounds, (run, runs)),
+                    Bound::Relative { block, .. } => measured.blocks(first, block, rounds, runs),
+                }
             }
         }
+        read(end.saturating_sub(first));
         measured
     };
     let all: Vec<Measured> = if pieces <= 1 {

@@ -2,7 +2,7 @@
 //! enough to hold every tensor of a model against every other.
 
 use crate::convert::Converted;
-use crate::distance::{Distance, RUN};
+use crate::distance::{Accumulate, Distance, Plainly, RUN};
 use crate::kernel::Kernel;
 
 /// Rows that are looked at.
@@ -71,7 +71,7 @@ pub(super) fn apart(a: &[f32], b: &[f32]) -> f64 {
     if a.len() != b.len() || a.is_empty() {
         return f64::INFINITY;
     }
-    let distance = Distance::of(0, a, b, RUN, &mut Vec::new());
+    let distance = Distance::of(Plainly, Accumulate::F64, 0, [a, b], RUN, &mut Vec::new());
     if distance.not_finite_apart() { f64::INFINITY } else { distance.relative() }
 }
 

@@ -1,13 +1,16 @@
 //! One pass over numbers.
 //!
-//! This is the definition of the op `tally`: every operation is one of f64 in the order written and none is fused, over
-//! lanes whose number is fixed, so that a kernel which compiles the same loop for wider registers gives the same bits.
+//! This is the definition of the op `tally`: every sum is one of f64, in lanes whose number is fixed and which are
+//! [`folded`], so that a kernel which sums in wider registers gives the same bits. Squares of f32 are exact in f64, so
+//! that it does not matter whether they are fused with the sum.
 //!
-//! Sums are taken about a pivot near the mean, so that they do not cancel: of numbers that stand by themselves in
-//! sixteen lanes; of numbers of block types first in blocks, whose sums are exact almost always (the numbers of a block are
-//! multiples of one step, and not large ones), so that a kernel may sum codes in their place.
+//! Where the numbers lie about zero, as weights do, sums are taken as they are; where their mean is far from it, about a
+//! pivot near the mean, so that they do not cancel. Numbers of block types are first summed in blocks, whose sums are
+//! exact almost always (the numbers of a block are multiples of one step, and not large ones), so that a kernel may sum
+//! codes in their place.
 
 use super::tally::Tally;
+use crate::distance::folded;
 use crate::dtype::DType;
 use crate::quant::DecodeError;
 
@@ -16,10 +19,64 @@ pub const RUN: usize = 1024;
 /// Most blocks of a block type that a run has.
 pub const BLOCKS: usize = RUN / 32;
 /// Sums under way at a time.
-const LANES: usize = 16;
+pub const LANES: usize = 16;
+/// A mean so many standard deviations from zero costs no digits yet.
+const FAR: f64 = 8.0;
 
 const MAGNITUDE: u32 = 0x7fff_ffff;
 const INFINITE: u32 = 0x7f80_0000;
+
+/// Sums of numbers, and of their squares: number i is in lane i mod 16.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Moments {
+    /// Σx.
+    pub sums: [f64; LANES],
+    /// Σx².
+    pub squares: [f64; LANES],
+}
+
+/// How the numbers of a run are summed: as [`Plainly`] does it, to the bit.
+pub trait Summing: Copy {
+    /// Sums of finite numbers.
+    fn moments(self, values: &[f32]) -> Moments;
+}
+
+/// The definition of these sums.
+#[derive(Clone, Copy, Debug)]
+pub struct Plainly;
+
+impl Summing for Plainly {
+    #[inline(always)]
+    fn moments(self, values: &[f32]) -> Moments {
+        moments(values)
+    }
+}
+
+#[inline(always)]
+fn moments<T: Copy + Into<f64>>(values: &[T]) -> Moments {
+    let mut moments = Moments::default();
+    moments.add(values);
+    moments
+}
+
+impl Moments {
+    /// More numbers, the first of which goes to the first lane.
+    #[inline(always)]
+    pub fn add<T: Copy + Into<f64>>(&mut self, values: &[T]) {
+        for some in values.chunks(LANES) {
+            for ((sum, square), x) in self.sums.iter_mut().zip(&mut self.squares).zip(some) {
+                let x = (*x).into();
+                *sum += x;
+                *square += x * x;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn folded(&self) -> (f64, f64) {
+        (folded(self.sums), folded(self.squares))
+    }
+}
 
 /// Tallies stored blocks, widened by `decode` a run at a time.
 #[inline(always)]
@@ -36,7 +93,7 @@ pub fn tally_by(
     for raw in raw.chunks(piece.run_bytes()) {
         let values = &mut values[..piece.values_in(raw)];
         decode(raw, values)?;
-        piece.add(values);
+        piece.add(Plainly, values);
     }
     Ok(piece.finish())
 }
@@ -44,7 +101,7 @@ pub fn tally_by(
 /// Tallies numbers that are not stored as they are.
 pub fn tally_of(values: &[f32]) -> Tally {
     let mut piece = Piece { dtype: DType::F32, ..Piece::bare() };
-    values.chunks(RUN).for_each(|run| piece.add(run));
+    values.chunks(RUN).for_each(|run| piece.add(Plainly, run));
     piece.finish()
 }
 
@@ -118,18 +175,23 @@ impl Piece {
         raw.len() / self.dtype.block_bytes() * self.dtype.block_values()
     }
 
-    /// What sums are to be taken about; `first` is asked where that is still open.
+    /// What sums are taken about, given those of the first numbers.
     #[inline(always)]
-    pub fn pivot(&mut self, first: impl FnOnce() -> f64) -> f64 {
-        *self.pivot.get_or_insert_with(first)
+    fn pivot(&mut self, count: usize, (sum, squares): (f64, f64)) -> f64 {
+        *self.pivot.get_or_insert_with(|| {
+            let (count, mean) = (count as f64, sum / count as f64);
+            let spread = squares - sum * mean;
+            // Where squares overflow there is nothing to be held against.
+            if count * mean * mean > FAR * FAR * spread { mean } else { 0.0 }
+        })
     }
 
     /// The next numbers, at most a run; of a block type, whole blocks.
     #[inline(always)]
-    pub fn add(&mut self, values: &[f32]) {
+    pub fn add(&mut self, summing: impl Summing, values: &[f32]) {
         let extent = Extent::of(values);
         if extent.high() >= INFINITE {
-            return self.add_some(values);
+            return self.add_some(summing, values);
         }
         self.tally.count += values.len() as u64;
         self.note(values, &extent);
@@ -138,29 +200,75 @@ impl Piece {
             let blocks = values.chunks_exact(self.dtype.block_values());
             let count = blocks.len().min(BLOCKS);
             for (i, block) in blocks.take(BLOCKS).enumerate() {
-                (sums[i], squares[i]) = block_sums(block);
+                (sums[i], squares[i]) = summing.moments(block).folded();
             }
             self.add_blocks(&sums[..count], &squares[..count]);
         } else {
-            self.add_sums(values);
+            self.add_sums(summing, values);
         }
+    }
+
+    /// Whether sums are known to be taken of the numbers as they are.
+    pub fn is_about_zero(&self) -> bool {
+        self.pivot == Some(0.0)
+    }
+
+    /// The next numbers of 16 bits as they are stored, at most a run, with their sums: what [`add`](Self::add) does without
+    /// widening them. False, and nothing done, where some are not finite or sums are not taken about zero.
+    #[inline(always)]
+    pub fn add_halves(&mut self, raw: &[u8], moments: &Moments) -> bool {
+        let (words, _) = raw.as_chunks();
+        if !self.is_about_zero() || words.is_empty() {
+            return false;
+        }
+        let halves = HalfExtent::of(words);
+        let extent = halves.widened(self.dtype);
+        if extent.high() >= INFINITE {
+            return false;
+        }
+        self.tally.count += words.len() as u64;
+        self.within(&extent);
+        let normal = if self.dtype == DType::F16 { 1 << 10 } else { 1 << 7 };
+        if halves.low < normal {
+            let (mut zeros, mut small) = (0u16, 0u16);
+            for word in words {
+                let magnitude = u16::from_le_bytes(*word) & HALF_MAGNITUDE;
+                zeros += u16::from(magnitude == 0);
+                small += u16::from(magnitude < normal);
+            }
+            self.tally.add_zeros(u64::from(zeros));
+            self.tally.subnormals += u64::from(small - zeros);
+        }
+        let (sum, squares) = moments.folded();
+        self.sum += sum;
+        self.squares += squares;
+        true
     }
 
     /// Sums of the numbers of blocks, and of their squares, where the numbers are accounted for otherwise.
     #[inline(always)]
     pub fn add_blocks(&mut self, sums: &[f64], squares: &[f64]) {
-        let size = self.dtype.block_values() as f64;
-        let pivot = self.pivot(|| sums.first().copied().unwrap_or_default() / size);
-        let (all, twice, square) = (size * pivot, 2.0 * pivot, size * (pivot * pivot));
-        let (mut sum, mut square_sum) = ([0.0; LANES], [0.0; LANES]);
+        let size = self.dtype.block_values();
+        let mut all = Moments::default();
         for (sums, squares) in sums.chunks(LANES).zip(squares.chunks(LANES)) {
             for (i, (s, q)) in sums.iter().zip(squares).enumerate() {
-                sum[i] += s - all;
-                square_sum[i] += (q - twice * s) + square;
+                all.sums[i] += s;
+                all.squares[i] += q;
             }
         }
-        self.sum += folded(sum);
-        self.squares += folded(square_sum);
+        let (mut sum, mut square_sum) = all.folded();
+        let pivot = self.pivot(sums.len() * size, (sum, square_sum));
+        if pivot != 0.0 {
+            let size = size as f64;
+            let (all, twice, square) = (size * pivot, 2.0 * pivot, size * (pivot * pivot));
+            (sum, square_sum) = (0.0, 0.0);
+            for (s, q) in sums.iter().zip(squares) {
+                sum += s - all;
+                square_sum += (q - twice * s) + square;
+            }
+        }
+        self.sum += sum;
+        self.squares += square_sum;
     }
 
     /// The smallest and the largest number so far, of those that an f32 holds; infinite if there is none.
@@ -180,7 +288,7 @@ impl Piece {
 
     /// Numbers among which some are not finite: those are counted, the others are gathered and added.
     #[inline(never)]
-    fn add_some(&mut self, values: &[f32]) {
+    fn add_some(&mut self, summing: impl Summing, values: &[f32]) {
         let mut finite = [0.0; RUN];
         let mut n = 0;
         for &x in values {
@@ -194,7 +302,7 @@ impl Piece {
         }
         let finite = &finite[..n];
         self.note(finite, &Extent::of(finite));
-        self.add_sums(finite);
+        self.add_sums(summing, finite);
     }
 
     /// Limits and small numbers of finite ones.
@@ -203,9 +311,7 @@ impl Piece {
         if values.is_empty() {
             return;
         }
-        // Of two zeros that differ in their sign either may have been met first.
-        self.tally.min = self.tally.min.min(f64::from(extent.min()) + 0.0);
-        self.tally.max = self.tally.max.max(f64::from(extent.max()) + 0.0);
+        self.within(extent);
         let normal = smallest_normal(self.dtype);
         if extent.low < normal {
             let (mut zeros, mut small) = (0u32, 0u32);
@@ -220,16 +326,32 @@ impl Piece {
     }
 
     #[inline(always)]
-    fn add_sums<T: Copy + Into<f64>>(&mut self, values: &[T]) {
+    fn within(&mut self, extent: &Extent) {
+        // Of two zeros that differ in their sign either may have been met first.
+        self.tally.min = self.tally.min.min(f64::from(extent.min()) + 0.0);
+        self.tally.max = self.tally.max.max(f64::from(extent.max()) + 0.0);
+    }
+
+    #[inline(always)]
+    fn add_sums(&mut self, summing: impl Summing, values: &[f32]) {
+        if self.pivot.is_none_or(|pivot| pivot == 0.0) {
+            self.add_moments(values, &summing.moments(values));
+        } else {
+            self.add_moments(values, &Moments::default());
+        }
+    }
+
+    /// Adds the sums of these numbers, which are made anew where they are to be taken about a pivot.
+    #[inline(always)]
+    fn add_moments<T: Copy + Into<f64>>(&mut self, values: &[T], moments: &Moments) {
         if values.is_empty() {
             return;
         }
-        let pivot = self.pivot(|| {
-            let first = &values[..values.len().min(LANES)];
-            let sum = first.iter().fold(0.0, |sum, x| sum + (*x).into());
-            sum / first.len() as f64
-        });
-        let (sum, squares) = sums(values, pivot);
+        let (mut sum, mut squares) = moments.folded();
+        let pivot = self.pivot(values.len(), (sum, squares));
+        if pivot != 0.0 {
+            (sum, squares) = about(pivot, values);
+        }
         self.sum += sum;
         self.squares += squares;
     }
@@ -257,7 +379,8 @@ impl Piece {
             self.tally.count += 1;
         }
         self.tally.add_zeros(zeros);
-        self.add_sums(&finite[..n]);
+        let finite = &finite[..n];
+        self.add_moments(finite, &moments(finite));
     }
 
     /// What was gathered.
@@ -326,49 +449,72 @@ impl Extent {
     }
 }
 
+const HALF_MAGNITUDE: u16 = 0x7fff;
+
+/// Limits of a run of 16-bit floats, by their bits.
+struct HalfExtent {
+    top: i16,
+    bottom: u16,
+    low: u16,
+}
+
+impl HalfExtent {
+    #[inline(always)]
+    fn of(words: &[[u8; 2]]) -> HalfExtent {
+        // Lanes of a vector of 32 bytes, twice, so that compilers see vectors.
+        const WORDS: usize = 32;
+        let (mut top, mut bottom, mut low) = ([i16::MIN; WORDS], [0; WORDS], [HALF_MAGNITUDE; WORDS]);
+        let (whole, rest) = words.as_chunks::<WORDS>();
+        for chunk in whole {
+            for i in 0..WORDS {
+                let bits = u16::from_le_bytes(chunk[i]);
+                top[i] = top[i].max(bits as i16);
+                bottom[i] = bottom[i].max(bits);
+                low[i] = low[i].min(bits & HALF_MAGNITUDE);
+            }
+        }
+        let mut extent = HalfExtent { top: i16::MIN, bottom: 0, low: HALF_MAGNITUDE };
+        for i in 0..WORDS {
+            extent.take(top[i], bottom[i], low[i]);
+        }
+        for word in rest {
+            let bits = u16::from_le_bytes(*word);
+            extent.take(bits as i16, bits, bits & HALF_MAGNITUDE);
+        }
+        extent
+    }
+
+    #[inline(always)]
+    fn take(&mut self, top: i16, bottom: u16, low: u16) {
+        self.top = self.top.max(top);
+        self.bottom = self.bottom.max(bottom);
+        self.low = self.low.min(low);
+    }
+
+    /// The same as f32: widening keeps the order of bits.
+    #[inline(always)]
+    fn widened(&self, dtype: DType) -> Extent {
+        let wide = |bits: u16| match dtype {
+            DType::F16 => half::f16::from_bits(bits).to_f32().to_bits(),
+            _ => u32::from(bits) << 16,
+        };
+        let top = u16::try_from(self.top).map_or(i32::MIN, |top| wide(top) as i32);
+        Extent { top, bottom: wide(self.bottom), low: wide(self.low) }
+    }
+}
+
 /// Sum of the distances from the pivot, and of their squares.
-#[inline(always)]
-fn sums<T: Copy + Into<f64>>(values: &[T], pivot: f64) -> (f64, f64) {
-    let (mut sum, mut squares) = ([0.0; LANES], [0.0; LANES]);
-    let (whole, rest) = values.as_chunks::<LANES>();
-    for chunk in whole {
-        for i in 0..LANES {
-            let apart = chunk[i].into() - pivot;
-            sum[i] += apart;
-            squares[i] += apart * apart;
+#[inline(never)]
+fn about<T: Copy + Into<f64>>(pivot: f64, values: &[T]) -> (f64, f64) {
+    let mut moments = Moments::default();
+    for some in values.chunks(LANES) {
+        for ((sum, square), x) in moments.sums.iter_mut().zip(&mut moments.squares).zip(some) {
+            let apart = (*x).into() - pivot;
+            *sum += apart;
+            *square += apart * apart;
         }
     }
-    for (i, x) in rest.iter().enumerate() {
-        let apart = (*x).into() - pivot;
-        sum[i] += apart;
-        squares[i] += apart * apart;
-    }
-    (folded(sum), folded(squares))
-}
-
-/// Sum of the numbers of a block, and of their squares.
-#[inline(always)]
-fn block_sums(block: &[f32]) -> (f64, f64) {
-    let (mut sum, mut squares) = ([0.0; LANES], [0.0; LANES]);
-    for some in block.as_chunks::<LANES>().0 {
-        for i in 0..LANES {
-            let x = f64::from(some[i]);
-            sum[i] += x;
-            squares[i] += x * x;
-        }
-    }
-    (folded(sum), folded(squares))
-}
-
-/// The sum of the lanes: of halves, of quarters, …
-#[inline(always)]
-fn folded(mut lanes: [f64; LANES]) -> f64 {
-    for half in [8, 4, 2, 1] {
-        for i in 0..half {
-            lanes[i] += lanes[i + half];
-        }
-    }
-    lanes[0]
+    moments.folded()
 }
 
 /// Bits of the smallest normal number of a type, as f32. Whole numbers and powers of two are all normal.

@@ -63,6 +63,8 @@ impl Simd for Neon {
     type Floats = [f32; 4];
     type Quads = [u8; 16];
     type Pairs = [u8; 8];
+    type Eight = [float32x4_t; 2];
+    type Wide = [float64x2_t; 4];
     const LANES: usize = 4;
 
     #[inline(always)]
@@ -138,6 +140,68 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
+    fn eight(self, x: &[f32; 8]) -> [float32x4_t; 2] {
+        let (four, _) = x.as_chunks();
+        [self.load(&four[0]), self.load(&four[1])]
+    }
+
+    #[inline(always)]
+    fn eight_f16(self, raw: &[u8; 16]) -> [float32x4_t; 2] {
+        let (four, _) = raw.as_chunks();
+        [self.load_f16(&four[0]), self.load_f16(&four[1])]
+    }
+
+    #[inline(always)]
+    fn eight_bf16(self, raw: &[u8; 16]) -> [float32x4_t; 2] {
+        let (four, _) = raw.as_chunks();
+        [self.load_bf16(&four[0]), self.load_bf16(&four[1])]
+    }
+
+    #[inline(always)]
+    fn eight_apart(self, a: [float32x4_t; 2], b: [float32x4_t; 2]) -> [float32x4_t; 2] {
+        [self.sub(a[0], b[0]), self.sub(a[1], b[1])]
+    }
+
+    #[inline(always)]
+    fn widened(self, [a, b]: [float32x4_t; 2]) -> [float64x2_t; 4] {
+        let (first, third) = (neon!(vcvt_f64_f32(vget_low_f32(a))), neon!(vcvt_f64_f32(vget_low_f32(b))));
+        [first, neon!(vcvt_high_f64_f32(a)), third, neon!(vcvt_high_f64_f32(b))]
+    }
+
+    #[inline(always)]
+    fn no_wide(self) -> [float64x2_t; 4] {
+        [neon!(vdupq_n_f64(0.0)); 4]
+    }
+
+    #[inline(always)]
+    fn add_wide(self, a: [float64x2_t; 4], b: [float64x2_t; 4]) -> [float64x2_t; 4] {
+        let mut sums = a;
+        for (a, b) in sums.iter_mut().zip(b) {
+            *a = neon!(vaddq_f64(*a, b));
+        }
+        sums
+    }
+
+    #[inline(always)]
+    fn add_square(self, x: [float64x2_t; 4], to: [float64x2_t; 4]) -> [float64x2_t; 4] {
+        let mut sums = to;
+        for (to, x) in sums.iter_mut().zip(x) {
+            *to = neon!(vfmaq_f64(*to, x, x));
+        }
+        sums
+    }
+
+    #[inline(always)]
+    fn wide_lanes(self, x: [float64x2_t; 4]) -> [f64; 8] {
+        let mut lanes = [0.0; 8];
+        for (lanes, x) in lanes.as_chunks_mut::<2>().0.iter_mut().zip(x) {
+            // SAFETY: writes the two f64 that `lanes` is.
+            unsafe { vst1q_f64(lanes.as_mut_ptr(), x) }
+        }
+        lanes
+    }
+
+    #[inline(always)]
     fn add(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
         neon!(vaddq_f32(a, b))
     }
@@ -167,6 +231,11 @@ impl Simd for Neon {
     fn clamp(self, x: float32x4_t, low: float32x4_t, high: float32x4_t) -> float32x4_t {
         let below = neon!(vminq_f32(x, high));
         neon!(vmaxq_f32(below, low))
+    }
+
+    #[inline(always)]
+    fn max(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
+        neon!(vmaxq_f32(a, b))
     }
 
     #[inline(always)]

@@ -12,11 +12,12 @@ mod maths;
 mod norms;
 mod panels;
 mod pointwise;
+mod sums;
 mod tally;
 mod widen;
 
 use crate::simd::{Op, Simd};
-use scantling_core::distance::{Distance, Run};
+use scantling_core::distance::{Accumulate, Distance, Run};
 use scantling_core::dtype::DType;
 use scantling_core::kernel::{Job, Kernel};
 use scantling_core::matrix::{Matrix, Rows, RowsMut};
@@ -40,24 +41,6 @@ impl<S: Simd> Exact<S> {
     }
 }
 
-/// [`Distance::of`], compiled for the instructions at hand.
-struct Apart<'a> {
-    first: u64,
-    a: &'a [f32],
-    b: &'a [f32],
-    run: usize,
-    runs: &'a mut Vec<Run>,
-}
-
-impl Op for Apart<'_> {
-    type Out = Distance;
-
-    #[inline(always)]
-    fn call<S: Simd>(self, _: S) -> Distance {
-        Distance::of(self.first, self.a, self.b, self.run, self.runs)
-    }
-}
-
 impl<S: Simd> Kernel for Exact<S> {
     fn name(&self) -> String {
         self.name.to_owned()
@@ -69,8 +52,15 @@ impl<S: Simd> Kernel for Exact<S> {
         Ok(())
     }
 
-    fn distance(&self, first: u64, a: &[f32], b: &[f32], run: usize, runs: &mut Vec<Run>) -> Distance {
-        self.simd.run(Apart { first, a, b, run, runs })
+    fn distance(
+        &self,
+        accumulate: Accumulate,
+        first: u64,
+        pair: [&[f32]; 2],
+        run: usize,
+        runs: &mut Vec<Run>,
+    ) -> Distance {
+        self.simd.run(sums::Apart { accumulate, first, pair, run, runs })
     }
 
     fn tally(&self, dtype: DType, raw: &[u8]) -> Result<Tally, DecodeError> {

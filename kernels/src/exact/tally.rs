@@ -1,6 +1,7 @@
 //! Counts, limits and sums of stored blocks: the loop of `core::stats::piece`, compiled for these instructions. Of block
 //! types codes are summed where that gives the same bits.
 
+use super::sums::{Vectors, moments_of_halves};
 use super::widen::Widen;
 use crate::parts::{self, Block, Parts, Visit};
 use crate::simd::{Op, Simd};
@@ -25,13 +26,20 @@ impl Op for Look<'_> {
             return piece.finish();
         }
         let mut values = [0.0; RUN];
+        let halves = matches!(dtype, DType::F16 | DType::BF16);
         for raw in raw.chunks(piece.run_bytes()) {
+            if halves
+                && piece.is_about_zero()
+                && piece.add_halves(raw, &moments_of_halves(s, dtype, raw))
+            {
+                continue;
+            }
             if s.run(Codes { dtype, raw, piece: &mut piece }) {
                 continue;
             }
             let values = &mut values[..piece.values_in(raw)];
             s.run(Widen { dtype, raw, out: &mut *values });
-            piece.add(values);
+            piece.add(Vectors(s), values);
         }
         piece.finish()
     }

@@ -61,6 +61,8 @@ impl Simd for Avx2 {
     type Floats = [f32; 8];
     type Quads = [u8; 32];
     type Pairs = [u8; 16];
+    type Eight = __m256;
+    type Wide = [__m256d; 2];
     const LANES: usize = 8;
 
     #[inline(always)]
@@ -114,6 +116,57 @@ impl Simd for Avx2 {
     fn load_f32(self, raw: &[u8; 32]) -> __m256 {
         // SAFETY: reads the 32 bytes that `raw` is; needs no alignment.
         unsafe { _mm256_loadu_ps(raw.as_ptr().cast()) }
+    }
+
+    #[inline(always)]
+    fn eight(self, x: &[f32; 8]) -> __m256 {
+        self.load(x)
+    }
+
+    #[inline(always)]
+    fn eight_f16(self, raw: &[u8; 16]) -> __m256 {
+        self.load_f16(raw)
+    }
+
+    #[inline(always)]
+    fn eight_bf16(self, raw: &[u8; 16]) -> __m256 {
+        self.load_bf16(raw)
+    }
+
+    #[inline(always)]
+    fn eight_apart(self, a: __m256, b: __m256) -> __m256 {
+        self.sub(a, b)
+    }
+
+    #[inline(always)]
+    fn widened(self, x: __m256) -> [__m256d; 2] {
+        let upper = x86!(_mm256_extractf128_ps::<1>(x));
+        [x86!(_mm256_cvtps_pd(_mm256_castps256_ps128(x))), x86!(_mm256_cvtps_pd(upper))]
+    }
+
+    #[inline(always)]
+    fn no_wide(self) -> [__m256d; 2] {
+        [x86!(_mm256_setzero_pd()); 2]
+    }
+
+    #[inline(always)]
+    fn add_wide(self, a: [__m256d; 2], b: [__m256d; 2]) -> [__m256d; 2] {
+        [x86!(_mm256_add_pd(a[0], b[0])), x86!(_mm256_add_pd(a[1], b[1]))]
+    }
+
+    #[inline(always)]
+    fn add_square(self, x: [__m256d; 2], to: [__m256d; 2]) -> [__m256d; 2] {
+        [x86!(_mm256_fmadd_pd(x[0], x[0], to[0])), x86!(_mm256_fmadd_pd(x[1], x[1], to[1]))]
+    }
+
+    #[inline(always)]
+    fn wide_lanes(self, x: [__m256d; 2]) -> [f64; 8] {
+        let mut lanes = [0.0; 8];
+        for (lanes, x) in lanes.as_chunks_mut::<4>().0.iter_mut().zip(x) {
+            // SAFETY: writes the four f64 that `lanes` is; needs no alignment.
+            unsafe { _mm256_storeu_pd(lanes.as_mut_ptr(), x) }
+        }
+        lanes
     }
 
     #[inline(always)]
@@ -212,6 +265,11 @@ impl Simd for Avx2 {
     fn clamp(self, x: __m256, low: __m256, high: __m256) -> __m256 {
         let below = x86!(_mm256_min_ps(high, x));
         x86!(_mm256_max_ps(low, below))
+    }
+
+    #[inline(always)]
+    fn max(self, a: __m256, b: __m256) -> __m256 {
+        x86!(_mm256_max_ps(a, b))
     }
 
     #[inline(always)]

@@ -1,7 +1,7 @@
 //! AVX-512 (F, BW, VL, DQ): sixteen f32 at a time, thirty-two registers.
 
 #[cfg(target_arch = "x86_64")]
-use super::registers::x86;
+use super::registers::{load_half, x86};
 #[cfg(target_arch = "x86_64")]
 use crate::exact::Exact;
 #[cfg(target_arch = "x86_64")]
@@ -63,6 +63,8 @@ impl Simd for Avx512 {
     type Floats = [f32; 16];
     type Quads = [u8; 64];
     type Pairs = [u8; 32];
+    type Eight = __m256;
+    type Wide = __m512d;
     const LANES: usize = 16;
 
     #[inline(always)]
@@ -119,6 +121,57 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    fn eight(self, x: &[f32; 8]) -> __m256 {
+        // SAFETY: reads the eight f32 that `x` is; needs no alignment.
+        unsafe { _mm256_loadu_ps(x.as_ptr()) }
+    }
+
+    #[inline(always)]
+    fn eight_f16(self, raw: &[u8; 16]) -> __m256 {
+        x86!(_mm256_cvtph_ps(load_half(raw)))
+    }
+
+    #[inline(always)]
+    fn eight_bf16(self, raw: &[u8; 16]) -> __m256 {
+        let wide = x86!(_mm256_cvtepu16_epi32(load_half(raw)));
+        let upper = x86!(_mm256_slli_epi32::<16>(wide));
+        x86!(_mm256_castsi256_ps(upper))
+    }
+
+    #[inline(always)]
+    fn eight_apart(self, a: __m256, b: __m256) -> __m256 {
+        x86!(_mm256_sub_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn widened(self, x: __m256) -> __m512d {
+        x86!(_mm512_cvtps_pd(x))
+    }
+
+    #[inline(always)]
+    fn no_wide(self) -> __m512d {
+        x86!(_mm512_setzero_pd())
+    }
+
+    #[inline(always)]
+    fn add_wide(self, a: __m512d, b: __m512d) -> __m512d {
+        x86!(_mm512_add_pd(a, b))
+    }
+
+    #[inline(always)]
+    fn add_square(self, x: __m512d, to: __m512d) -> __m512d {
+        x86!(_mm512_fmadd_pd(x, x, to))
+    }
+
+    #[inline(always)]
+    fn wide_lanes(self, x: __m512d) -> [f64; 8] {
+        let mut lanes = [0.0; 8];
+        // SAFETY: writes the eight f64 that `lanes` is; needs no alignment.
+        unsafe { _mm512_storeu_pd(lanes.as_mut_ptr(), x) }
+        lanes
+    }
+
+    #[inline(always)]
     fn prefetch(self, at: &[u8]) {
         x86!(_mm_prefetch::<_MM_HINT_T0>(at.as_ptr().cast()));
     }
@@ -169,6 +222,11 @@ impl Simd for Avx512 {
     fn clamp(self, x: __m512, low: __m512, high: __m512) -> __m512 {
         let below = x86!(_mm512_min_ps(high, x));
         x86!(_mm512_max_ps(low, below))
+    }
+
+    #[inline(always)]
+    fn max(self, a: __m512, b: __m512) -> __m512 {
+        x86!(_mm512_max_ps(a, b))
     }
 
     #[inline(always)]
