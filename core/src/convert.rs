@@ -20,7 +20,7 @@ use std::fmt;
 const PIECE: usize = 1 << 18;
 
 /// Numbers to look at while they are in the nearest caches, those of both sides.
-const NEAR: usize = 1 << 12;
+const NEAR: usize = 1 << 10;
 
 /// What was done to stored numbers beyond widening them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -153,6 +153,22 @@ pub fn folded<T: Copy + AddAssign, const N: usize>(mut lanes: [T; N]) -> T {
     lanes[0]
 }
 
+/// The run that has the pair farthest apart.
+#[derive(Default)]
+struct Farthest {
+    start: usize,
+    largest: f32,
+}
+
+impl Farthest {
+    #[inline(always)]
+    fn consider(&mut self, start: usize, largest: f32) {
+        if largest > self.largest {
+            (self.start, self.largest) = (start, largest);
+        }
+    }
+}
+
 /// Two values and where they stand.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Worst {
@@ -186,8 +202,9 @@ impl Distance {
         runs: &mut Vec<Run>,
     ) -> Distance {
         let mut distance = Distance { count: a.len().min(b.len()) as u64, ..Distance::default() };
-        let mut at = first;
-        for (a, b) in a.chunks(run.max(1)).zip(b.chunks(run.max(1))) {
+        let run = run.max(1);
+        let mut worst = Farthest::default();
+        for (i, (a, b)) in a.chunks(run).zip(b.chunks(run)).enumerate() {
             let both = a.len().min(b.len());
             let (a, b) = (&a[..both], &b[..both]);
             let narrow = accumulate == Accumulate::F32;
@@ -195,8 +212,17 @@ impl Distance {
             if !(narrow && sums.fit_f32()) {
                 sums = summing.wide(a, b);
             }
-            runs.push(distance.run(at, a, b, &sums));
-            at = at.saturating_add(run as u64);
+            let start = i.saturating_mul(run);
+            let at = first.saturating_add(start as u64);
+            if [sums.squares, sums.a, sums.b].iter().all(|sum| sum.is_finite()) {
+                runs.push(distance.run(at, a, b, &sums));
+                worst.consider(start, sums.largest);
+            } else {
+                runs.push(distance.carefully(at, a, b));
+            }
+        }
+        if worst.largest > 0.0 {
+            distance.find(first, [a, b], &worst, run);
         }
         distance
     }
@@ -232,33 +258,29 @@ impl Distance {
 
     #[inline(always)]
     fn run(&mut self, first: u64, a: &[f32], b: &[f32], sums: &Sums) -> Run {
-        let run = Run { squares: sums.squares, a: sums.a, b: sums.b, largest: f64::from(sums.largest) };
-        if !(run.squares.is_finite() && run.a.is_finite() && run.b.is_finite()) {
-            return self.carefully(first, a, b);
-        }
         self.sum += sums.sum;
-        self.squares += run.squares;
-        self.a += run.a;
-        self.b += run.b;
+        self.squares += sums.squares;
+        self.a += sums.a;
+        self.b += sums.b;
         if sums.differing > 0 {
-            self.places(first, a, b, sums);
+            self.differing = self.differing.saturating_add(sums.differing);
+            let differ = |(a, b): (&f32, &f32)| a != b;
+            let at = |place: Option<usize>| first.saturating_add(place.unwrap_or(0) as u64);
+            let to = at(a.iter().zip(b).rposition(differ));
+            let from = self.span.map_or_else(|| at(a.iter().zip(b).position(differ)), |(from, _)| from);
+            self.extend(from, to);
         }
-        run
+        Run { squares: sums.squares, a: sums.a, b: sums.b, largest: f64::from(sums.largest) }
     }
 
-    /// Where it is that some differ, looked for one by one where that is not known yet.
+    /// Looks for the pair that is farthest apart, once it is known in which run it is.
     #[inline(never)]
-    fn places(&mut self, first: u64, a: &[f32], b: &[f32], sums: &Sums) {
-        self.differing = self.differing.saturating_add(sums.differing);
-        let differ = |(a, b): (&f32, &f32)| a != b;
-        let at = |place: Option<usize>| first.saturating_add(place.unwrap_or(0) as u64);
-        let to = at(a.iter().zip(b).rposition(differ));
-        let from = self.span.map_or_else(|| at(a.iter().zip(b).position(differ)), |(from, _)| from);
-        self.extend(from, to);
-        if f64::from(sums.largest) > self.worst.map_or(0.0, |w| w.error) {
-            let pair = a.iter().zip(b).position(|(a, b)| (b - a).abs() >= sums.largest).unwrap_or(0);
-            if let (Some(a), Some(b)) = (a.get(pair), b.get(pair)) {
-                self.consider(Worst::of(first.saturating_add(pair as u64), *a, *b));
+    fn find(&mut self, first: u64, [a, b]: [&[f32]; 2], worst: &Farthest, run: usize) {
+        let pairs = a.iter().zip(b).enumerate().skip(worst.start).take(run);
+        for (i, (a, b)) in pairs {
+            if (b - a).abs() >= worst.largest {
+                self.consider(Worst::of(first.saturating_add(i as u64), *a, *b));
+                return;
             }
         }
     }

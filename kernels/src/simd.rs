@@ -69,7 +69,13 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
 
     /// Asks for the line of the caches in which something begins: it will be read soon.
     #[inline(always)]
-    fn prefetch(self, _at: &[u8]) {}
+    fn prefetch(self, at: &[u8]) {
+        self.prefetch_at(at.as_ptr());
+    }
+
+    /// The same for any address, of which nothing is read.
+    #[inline(always)]
+    fn prefetch_at(self, _at: *const u8) {}
 
     /// An f16, widened.
     #[inline(always)]

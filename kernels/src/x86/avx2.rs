@@ -170,8 +170,8 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn prefetch(self, at: &[u8]) {
-        x86!(_mm_prefetch::<_MM_HINT_T0>(at.as_ptr().cast()));
+    fn prefetch_at(self, at: *const u8) {
+        x86!(_mm_prefetch::<_MM_HINT_T0>(at.cast()));
     }
 
     #[inline(always)]

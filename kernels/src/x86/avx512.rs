@@ -172,8 +172,8 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    fn prefetch(self, at: &[u8]) {
-        x86!(_mm_prefetch::<_MM_HINT_T0>(at.as_ptr().cast()));
+    fn prefetch_at(self, at: *const u8) {
+        x86!(_mm_prefetch::<_MM_HINT_T0>(at.cast()));
     }
 
     #[inline(always)]
@@ -190,6 +190,14 @@ impl Simd for Avx512 {
         let wide = x86!(_mm512_cvtepu16_epi32(stored));
         let upper = x86!(_mm512_slli_epi32::<16>(wide));
         x86!(_mm512_castsi512_ps(upper))
+    }
+
+    #[inline(always)]
+    fn scaled(self, codes: &[i8; 16], scale: f32, minimum: Option<f32>, to: &mut [f32; 16]) {
+        let whole = x86!(_mm512_cvtepi8_epi32(load_half(codes)));
+        let product = self.mul(self.splat(scale), x86!(_mm512_cvtepi32_ps(whole)));
+        let value = minimum.map_or(product, |minimum| self.sub(product, self.splat(minimum)));
+        self.store(value, to);
     }
 
     #[inline(always)]
