@@ -6,6 +6,33 @@
 //! closure or in a function that is passed on: those are not inlined for sure, and what is not inlined has no
 //! vector instructions. Loops here are `for` loops, and functions that vary are methods of types ([`Op`]).
 
+use scantling_core::dtype::DType;
+
+/// What four blocks come down to whose values are `scale · share's scale · code − minimum · share's minimum`: sums of
+/// whole numbers, over all codes unless something else is said.
+pub(crate) struct Four {
+    /// Each block's own scale.
+    pub scales: [f32; 4],
+    /// Each block's own factor of minima.
+    pub minima: [f32; 4],
+    /// Share's scale · code.
+    pub first: [f64; 4],
+    /// (Share's scale · code)²; zero for 2³² as well.
+    pub second: [f64; 4],
+    /// Share's scale · share's minimum · code.
+    pub cross: [f64; 4],
+    /// Share's minimum, over shares.
+    pub minima_sums: [f64; 4],
+    /// Its square, over shares.
+    pub minima_squares: [f64; 4],
+    /// How many values are zero.
+    pub zeros: [u32; 4],
+    /// A bit for each block whose zeros have to be counted otherwise.
+    pub odd: u32,
+    /// The smallest and the largest value, beside those that were given.
+    pub limits: [f32; 2],
+}
+
 /// Vectors of f32 of one width.
 pub(crate) trait Simd: Copy + Send + Sync + 'static {
     /// A vector.
@@ -80,6 +107,12 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
             }
             (sums[i], squares[i]) = (sum, square);
         }
+    }
+
+    /// Sums over the first four blocks, whose own scales are finite; none if there is no quicker way than by codes.
+    #[inline(always)]
+    fn four_blocks(self, _dtype: DType, _raw: &[u8], _limits: [f32; 2]) -> Option<Four> {
+        None
     }
 
     /// a + b.

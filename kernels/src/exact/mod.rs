@@ -13,6 +13,7 @@ mod norms;
 mod panels;
 mod pointwise;
 mod tally;
+mod tally_blocks;
 mod widen;
 
 use crate::simd::{Op, Simd};
