@@ -1,7 +1,7 @@
 //! Counts, limits and sums of stored blocks: the loop of `core::stats::piece`, compiled for these instructions. Of block
 //! types codes are summed where that gives the same bits.
 
-use super::tally_blocks::Codes;
+use super::tally_blocks::{Codes, Fours};
 use super::widen::Widen;
 use crate::simd::{Op, Simd};
 use scantling_core::dtype::DType;
@@ -25,7 +25,14 @@ impl Op for Look<'_> {
             return piece.finish();
         }
         let mut values = [0.0; RUN];
-        for raw in raw.chunks(piece.run_bytes()) {
+        let (mut rest, size) = (raw, piece.run_bytes());
+        loop {
+            rest = &rest[s.run(Fours { dtype, raw: rest, piece: &mut piece })..];
+            if rest.is_empty() {
+                break;
+            }
+            let (raw, next) = rest.split_at(size.min(rest.len()));
+            rest = next;
             if s.run(Codes { dtype, raw, piece: &mut piece }) {
                 continue;
             }

@@ -1,7 +1,7 @@
 //! Sums of blocks by their codes, where they have the same bits as sums of the numbers.
 
 use crate::parts::{self, Block, Parts, Visit};
-use crate::simd::{Op, Simd};
+use crate::simd::{Four, Op, Simd};
 use scantling_core::dtype::DType;
 use scantling_core::stats::piece::{BLOCKS, Piece};
 
@@ -19,42 +19,71 @@ impl Op for Codes<'_> {
     fn call<S: Simd>(self, s: S) -> bool {
         let Some(range) = codes_of(self.dtype) else { return false };
         let Codes { dtype, raw, piece } = self;
-        add_four(s, dtype, raw, piece)
-            || parts::visit(dtype, Run { s, dtype, raw, piece, range }).unwrap_or(false)
+        parts::visit(dtype, Run { s, dtype, raw, piece, range }).unwrap_or(false)
     }
 }
 
-/// Adds a run of four blocks from the sums of their codes, where there is such a way and they come out exact.
-#[inline(always)]
-fn add_four<S: Simd>(s: S, dtype: DType, raw: &[u8], piece: &mut Piece) -> bool {
-    let (minima, share) = match dtype {
-        DType::Q4_K | DType::Q5_K => (true, 32.0),
-        DType::Q6_K => (false, 16.0),
-        _ => return false,
-    };
-    let size = dtype.block_bytes();
-    if raw.len() != 4 * size {
-        return false;
+/// Adds runs of four blocks by sums of their codes, while there is such a way and they come out exact. Tells the bytes
+/// that are behind it.
+pub(super) struct Fours<'a> {
+    pub dtype: DType,
+    pub raw: &'a [u8],
+    pub piece: &'a mut Piece,
+}
+
+impl Op for Fours<'_> {
+    type Out = usize;
+
+    #[inline(always)]
+    fn call<S: Simd>(self, s: S) -> usize {
+        let Fours { dtype, raw, piece } = self;
+        match dtype {
+            DType::Q4_K => fours::<S, 144>(s, DType::Q4_K, raw, piece),
+            DType::Q5_K => fours::<S, 176>(s, DType::Q5_K, raw, piece),
+            DType::Q6_K => fours::<S, 210>(s, DType::Q6_K, raw, piece),
+            _ => 0,
+        }
     }
+}
+
+#[inline(always)]
+fn fours<S: Simd, const N: usize>(s: S, dtype: DType, raw: &[u8], piece: &mut Piece) -> usize {
+    let mut done = 0;
+    for blocks in raw.as_chunks::<N>().0.as_chunks::<4>().0 {
+        if !add_four(s, dtype, blocks, piece) {
+            break;
+        }
+        done += 4 * N;
+    }
+    done
+}
+
+#[inline(always)]
+fn add_four<S: Simd, const N: usize>(s: S, dtype: DType, blocks: &[[u8; N]; 4], piece: &mut Piece) -> bool {
+    let (minima, share) = (dtype != DType::Q6_K, if dtype == DType::Q6_K { 16.0 } else { 32.0 });
     let mut fit = true;
-    for block in raw.chunks_exact(size) {
+    for block in blocks {
         fit &= if minima { minima_fit(dtype, block) } else { block[209] >> 2 & 31 < 31 };
     }
     if !fit {
         return false;
     }
     let (min, max) = piece.limits();
-    let Some(four) = s.four_blocks(dtype, raw, [min, max]) else { return false };
+    let Some(four) = s.four_blocks(dtype, blocks.as_flattened(), [min, max]) else { return false };
     let (mut sums, mut squares) = ([0.0; 4], [0.0; 4]);
     for i in 0..4 {
         let (scale, minimum) = (f64::from(four.scales[i]), f64::from(four.minima[i]));
-        // In this order nothing is rounded.
-        let apart = (scale * scale) * four.second[i] + (minimum * minimum) * (share * four.minima_squares[i]);
-        squares[i] = apart - (scale * minimum) * (2.0 * four.cross[i]);
-        sums[i] = scale * four.first[i] - minimum * (share * four.minima_sums[i]);
+        sums[i] = scale * four.first[i];
+        squares[i] = (scale * scale) * four.second[i];
+        if minima {
+            // In this order nothing is rounded.
+            let apart = squares[i] + (minimum * minimum) * (share * four.minima_squares[i]);
+            squares[i] = apart - (scale * minimum) * (2.0 * four.cross[i]);
+            sums[i] -= minimum * (share * four.minima_sums[i]);
+        }
     }
     if !minima {
-        for (i, block) in raw.chunks_exact(size).enumerate() {
+        for (i, block) in blocks.iter().enumerate() {
             fit &= squares[i] < most(dtype, block) && (four.second[i] != 0.0 || four.first[i] == 0.0);
         }
         if !fit {
@@ -62,11 +91,12 @@ fn add_four<S: Simd>(s: S, dtype: DType, raw: &[u8], piece: &mut Piece) -> bool 
         }
     }
     let mut count = 0;
-    for (i, zeros) in four.zeros.iter().enumerate() {
-        count += if four.odd >> i & 1 == 0 { u64::from(*zeros) } else { 0 };
-    }
-    if four.odd != 0 {
-        count += parts::visit(dtype, Zeros { s, raw, of: four.odd }).unwrap_or_default();
+    if four.odd == 0 {
+        for zeros in four.zeros {
+            count += u64::from(zeros);
+        }
+    } else {
+        count = zeros_of(s, dtype, blocks.as_flattened(), &four);
     }
     let [min, max] = four.limits;
     piece.add_known((4 * CODES) as u64, min, max, count);
@@ -74,14 +104,40 @@ fn add_four<S: Simd>(s: S, dtype: DType, raw: &[u8], piece: &mut Piece) -> bool 
     true
 }
 
+/// Counts zeros where a share may have another code for them than others.
+#[inline(never)]
+fn zeros_of<S: Simd>(s: S, dtype: DType, raw: &[u8], four: &Four) -> u64 {
+    let mut count = s.run(Zeros { dtype, raw, of: four.odd });
+    for (i, zeros) in four.zeros.iter().enumerate() {
+        count += if four.odd >> i & 1 == 0 { u64::from(*zeros) } else { 0 };
+    }
+    count
+}
+
 /// Counts zeros of some of the blocks of 256.
-struct Zeros<'a, S> {
+struct Zeros<'a> {
+    dtype: DType,
+    raw: &'a [u8],
+    of: u32,
+}
+
+impl Op for Zeros<'_> {
+    type Out = u64;
+
+    #[inline(always)]
+    fn call<S: Simd>(self, s: S) -> u64 {
+        let Zeros { dtype, raw, of } = self;
+        parts::visit(dtype, ZerosOf { s, raw, of }).unwrap_or_default()
+    }
+}
+
+struct ZerosOf<'a, S> {
     s: S,
     raw: &'a [u8],
     of: u32,
 }
 
-impl<S: Simd> Visit for Zeros<'_, S> {
+impl<S: Simd> Visit for ZerosOf<'_, S> {
     type Out = u64;
 
     #[inline(always)]
@@ -232,11 +288,12 @@ fn minima_fit(dtype: DType, block: &[u8]) -> bool {
     let (scale, minimum) = (u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d]));
     let (of_scale, of_minimum) = (i32::from(scale >> 10 & 31), i32::from(minimum >> 10 & 31));
     // What is 0 has no size; a negative one of either makes larger differences, but where they are added anyway.
-    let signed = (scale | minimum) >> 15 == 1 && !matches!(dtype, DType::Q4_1 | DType::Q5_1);
+    let signed = ((scale | minimum) >> 15 == 1) & !matches!(dtype, DType::Q4_1 | DType::Q5_1);
     let apart = of_minimum.max(1) - of_scale.max(1);
-    let alone = scale << 1 == 0 || minimum << 1 == 0;
-    let finite = of_scale < 31 && of_minimum < 31;
-    finite && !signed && (alone || low <= apart && apart <= high)
+    let alone = (scale << 1 == 0) | (minimum << 1 == 0);
+    let finite = (of_scale < 31) & (of_minimum < 31);
+    // None of them is dear, and branches are.
+    finite & !signed & (alone | (low <= apart) & (apart <= high))
 }
 
 /// What the sum of squares of a block must be below to be exact: 2⁵³ squares of the step of its f16 scale.

@@ -10,19 +10,19 @@ use scantling_core::dtype::DType;
 use std::arch::x86_64::*;
 
 /// Words of the first four of eight bytes, each four times a half: as sums of eight codes lie after [`packed`].
-static FIRST: [u8; 32] = words([0, 0, 1, 1, 2, 2, 3, 3], [0, 0, 1, 1, 2, 2, 3, 3]);
+static FIRST: [u8; 32] = words::<0>([0, 0, 1, 1, 2, 2, 3, 3], [0, 0, 1, 1, 2, 2, 3, 3]);
 /// Those of the other four.
-static SECOND: [u8; 32] = words([4, 4, 5, 5, 6, 6, 7, 7], [4, 4, 5, 5, 6, 6, 7, 7]);
+static SECOND: [u8; 32] = words::<0>([4, 4, 5, 5, 6, 6, 7, 7], [4, 4, 5, 5, 6, 6, 7, 7]);
 /// The same of sixteen bytes, two for each vector of codes.
-static FIRST_HALVES: [u8; 32] = words([0, 0, 2, 2, 4, 4, 6, 6], [1, 1, 3, 3, 5, 5, 7, 7]);
-static SECOND_HALVES: [u8; 32] = words([8, 8, 10, 10, 12, 12, 14, 14], [9, 9, 11, 11, 13, 13, 15, 15]);
-/// Bytes to the upper halves of words, for a shift that keeps their sign or does not.
-const fn words(low: [u8; 8], high: [u8; 8]) -> [u8; 32] {
+static FIRST_HALVES: [u8; 32] = words::<1>([0, 0, 2, 2, 4, 4, 6, 6], [1, 1, 3, 3, 5, 5, 7, 7]);
+static SECOND_HALVES: [u8; 32] = words::<1>([8, 8, 10, 10, 12, 12, 14, 14], [9, 9, 11, 11, 13, 13, 15, 15]);
+/// Bytes to the lower halves of words, or to the upper ones, for a shift that keeps their sign.
+const fn words<const UPPER: usize>(low: [u8; 8], high: [u8; 8]) -> [u8; 32] {
     let mut all = [0x80; 32];
     let mut i = 0;
     while i < 8 {
-        all[2 * i + 1] = low[i];
-        all[16 + 2 * i + 1] = high[i];
+        all[2 * i + UPPER] = low[i];
+        all[16 + 2 * i + UPPER] = high[i];
         i += 1;
     }
     all
@@ -96,17 +96,19 @@ fn with_minima<C: Stored<N>, const N: usize>(blocks: &[[u8; N]; 4], limits: [f32
         halves(x86!(_mm_and_si128(factors, _mm_set1_epi32(0xffff)))),
         halves(x86!(_mm_srli_epi32::<16>(factors))),
     );
-    let shares = [six_bits(heads[0]), six_bits(heads[1])];
+    let pairs = [six_bits(heads[0]), six_bits(heads[1])];
+    let shares = [
+        x86!(_mm256_permute2x128_si256::<0x00>(pairs[0], pairs[0])),
+        x86!(_mm256_permute2x128_si256::<0x00>(pairs[1], pairs[1])),
+        x86!(_mm256_permute2x128_si256::<0x11>(pairs[0], pairs[0])),
+        x86!(_mm256_permute2x128_si256::<0x11>(pairs[1], pairs[1])),
+    ];
     let mut limits = Limits::new(limits);
     let none = x86!(_mm256_setzero_si256());
-    let (mut first, mut second, mut cross, mut minima_squares) = ([none; 4], [none; 4], [none; 4], [none; 4]);
+    let (mut first, mut second, mut cross) = ([none; 4], [none; 4], [none; 4]);
     let mut odd = 0;
     for (i, block) in blocks.iter().enumerate() {
-        let share = if i < 2 {
-            x86!(_mm256_permute2x128_si256::<0x00>(shares[i % 2], shares[i % 2]))
-        } else {
-            x86!(_mm256_permute2x128_si256::<0x11>(shares[i % 2], shares[i % 2]))
-        };
+        let share = shares[i];
         let rest = x86!(_mm256_bsrli_epi128::<8>(share));
         let by = [unsigned(share, &FIRST), unsigned(share, &SECOND)];
         let less = [unsigned(rest, &FIRST), unsigned(rest, &SECOND)];
@@ -115,7 +117,6 @@ fn with_minima<C: Stored<N>, const N: usize>(blocks: &[[u8; N]; 4], limits: [f32
         first[i] = dot(sums, by);
         cross[i] = dot(sums, [multiplied(by[0], less[0]), multiplied(by[1], less[1])]);
         second[i] = squares(&codes, [multiplied(by[0], by[0]), multiplied(by[1], by[1])]);
-        minima_squares[i] = dot(less, less);
 
         let scale = x86!(_mm256_mul_ps(floats(share), _mm256_set1_ps(scales[i])));
         let minimum = x86!(_mm256_mul_ps(floats(rest), _mm256_set1_ps(minima[i])));
@@ -130,19 +131,20 @@ fn with_minima<C: Stored<N>, const N: usize>(blocks: &[[u8; N]; 4], limits: [f32
         }
         odd |= u32::from(may_be_zero(scale, minimum)) << i;
     }
-    let all = x86!(_mm256_unpackhi_epi64(shares[0], shares[1]));
+    // Those of two blocks in each half.
+    let all = x86!(_mm256_unpackhi_epi64(pairs[0], pairs[1]));
     let sums = x86!(_mm256_sad_epu8(all, none));
-    // In the order 0, 1, 2, 3: the first and the second block lie in the lower half.
-    let minima_sums = packed_down(sums);
+    let (a, b) = (x86!(_mm256_unpacklo_epi8(all, none)), x86!(_mm256_unpackhi_epi8(all, none)));
+    let twos = x86!(_mm256_hadd_epi32(_mm256_madd_epi16(a, a), _mm256_madd_epi16(b, b)));
+    let minima_squares = x86!(_mm256_unpacklo_epi32(_mm256_hadd_epi32(twos, twos), none));
     Four {
         scales,
         minima,
         first: signed(across(first)),
         second: unsigned_f64(across(second)),
         cross: signed(across(cross)),
-        minima_sums: signed(minima_sums),
-        // Each stands there four times.
-        minima_squares: signed(x86!(_mm_srli_epi32::<2>(across(minima_squares)))),
+        minima_sums: signed(lower(sums)),
+        minima_squares: signed(lower(minima_squares)),
         zeros: [0; 4],
         odd,
         limits: limits.known,
@@ -371,7 +373,7 @@ fn halves(stored: __m128i) -> [f32; 4] {
 /// Words of bytes without a sign.
 #[inline(always)]
 fn unsigned(bytes: __m256i, places: &[u8; 32]) -> __m256i {
-    x86!(_mm256_srli_epi16::<8>(_mm256_shuffle_epi8(bytes, load(places))))
+    x86!(_mm256_shuffle_epi8(bytes, load(places)))
 }
 
 /// Words of bytes with a sign.
@@ -453,9 +455,9 @@ fn across(v: [__m256i; 4]) -> __m128i {
     x86!(_mm_add_epi32(_mm256_castsi256_si128(all), _mm256_extracti128_si256::<1>(all)))
 }
 
-/// The lower halves of words of 64 bits, those of the two halves by turns.
+/// The lower halves of four words of 64 bits.
 #[inline(always)]
-fn packed_down(sums: __m256i) -> __m128i {
+fn lower(sums: __m256i) -> __m128i {
     let (low, high) = (x86!(_mm256_castsi256_si128(sums)), x86!(_mm256_extracti128_si256::<1>(sums)));
     let low = x86!(_mm_shuffle_epi32::<0b10_00>(low));
     x86!(_mm_unpacklo_epi64(low, _mm_shuffle_epi32::<0b10_00>(high)))
