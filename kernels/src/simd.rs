@@ -8,23 +8,14 @@
 
 use scantling_core::dtype::DType;
 
-/// What four blocks come down to whose values are `scale · share's scale · code − minimum · share's minimum`: sums of
-/// whole numbers, over all codes unless something else is said.
+/// What four blocks come down to.
 pub(crate) struct Four {
-    /// Each block's own scale.
-    pub scales: [f32; 4],
-    /// Each block's own factor of minima.
-    pub minima: [f32; 4],
-    /// Share's scale · code.
-    pub first: [f64; 4],
-    /// (Share's scale · code)²; zero for 2³² as well.
-    pub second: [f64; 4],
-    /// Share's scale · share's minimum · code.
-    pub cross: [f64; 4],
-    /// Share's minimum, over shares.
-    pub minima_sums: [f64; 4],
-    /// Its square, over shares.
-    pub minima_squares: [f64; 4],
+    /// Of each block, the sum of its values: exact, if numbers of the block's size can be.
+    pub sums: [f64; 4],
+    /// The sum of their squares; likewise.
+    pub squares: [f64; 4],
+    /// Whether whole numbers on the way were within their range.
+    pub whole: bool,
     /// How many values are zero.
     pub zeros: [u32; 4],
     /// A bit for each block whose zeros have to be counted otherwise.

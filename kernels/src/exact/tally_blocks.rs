@@ -60,7 +60,7 @@ fn fours<S: Simd, const N: usize>(s: S, dtype: DType, raw: &[u8], piece: &mut Pi
 
 #[inline(always)]
 fn add_four<S: Simd, const N: usize>(s: S, dtype: DType, blocks: &[[u8; N]; 4], piece: &mut Piece) -> bool {
-    let (minima, share) = (dtype != DType::Q6_K, if dtype == DType::Q6_K { 16.0 } else { 32.0 });
+    let minima = dtype != DType::Q6_K;
     let mut fit = true;
     for block in blocks {
         fit &= if minima { minima_fit(dtype, block) } else { block[209] >> 2 & 31 < 31 };
@@ -70,21 +70,10 @@ fn add_four<S: Simd, const N: usize>(s: S, dtype: DType, blocks: &[[u8; N]; 4], 
     }
     let (min, max) = piece.limits();
     let Some(four) = s.four_blocks(dtype, blocks.as_flattened(), [min, max]) else { return false };
-    let (mut sums, mut squares) = ([0.0; 4], [0.0; 4]);
-    for i in 0..4 {
-        let (scale, minimum) = (f64::from(four.scales[i]), f64::from(four.minima[i]));
-        sums[i] = scale * four.first[i];
-        squares[i] = (scale * scale) * four.second[i];
-        if minima {
-            // In this order nothing is rounded.
-            let apart = squares[i] + (minimum * minimum) * (share * four.minima_squares[i]);
-            squares[i] = apart - (scale * minimum) * (2.0 * four.cross[i]);
-            sums[i] -= minimum * (share * four.minima_sums[i]);
-        }
-    }
     if !minima {
-        for (i, block) in blocks.iter().enumerate() {
-            fit &= squares[i] < most(dtype, block) && (four.second[i] != 0.0 || four.first[i] == 0.0);
+        fit &= four.whole;
+        for (squares, block) in four.squares.iter().zip(blocks) {
+            fit &= *squares < most(dtype, block);
         }
         if !fit {
             return false;
@@ -100,7 +89,7 @@ fn add_four<S: Simd, const N: usize>(s: S, dtype: DType, blocks: &[[u8; N]; 4], 
     }
     let [min, max] = four.limits;
     piece.add_known((4 * CODES) as u64, min, max, count);
-    piece.add_blocks(&sums, &squares);
+    piece.add_blocks(&four.sums, &four.squares);
     true
 }
 

@@ -92,10 +92,9 @@ fn with_minima<C: Stored<N>, const N: usize>(blocks: &[[u8; N]; 4], limits: [f32
     let heads = [heads([&blocks[0], &blocks[2]]), heads([&blocks[1], &blocks[3]])];
     let factors = x86!(_mm256_unpacklo_epi32(heads[0], heads[1]));
     let factors = x86!(_mm256_castsi256_si128(_mm256_permute4x64_epi64::<0b10_00>(factors)));
-    let (scales, minima) = (
-        halves(x86!(_mm_and_si128(factors, _mm_set1_epi32(0xffff)))),
-        halves(x86!(_mm_srli_epi32::<16>(factors))),
-    );
+    let scales = halves(x86!(_mm_and_si128(factors, _mm_set1_epi32(0xffff))));
+    let minima = halves(x86!(_mm_srli_epi32::<16>(factors)));
+    let by = [spread(scales), spread(minima)];
     let pairs = [six_bits(heads[0]), six_bits(heads[1])];
     let shares = [
         x86!(_mm256_permute2x128_si256::<0x00>(pairs[0], pairs[0])),
@@ -104,50 +103,81 @@ fn with_minima<C: Stored<N>, const N: usize>(blocks: &[[u8; N]; 4], limits: [f32
         x86!(_mm256_permute2x128_si256::<0x11>(pairs[1], pairs[1])),
     ];
     let mut limits = Limits::new(limits);
-    let none = x86!(_mm256_setzero_si256());
-    let (mut first, mut second, mut cross) = ([none; 4], [none; 4], [none; 4]);
-    let mut odd = 0;
-    for (i, block) in blocks.iter().enumerate() {
-        let share = shares[i];
-        let rest = x86!(_mm256_bsrli_epi128::<8>(share));
-        let by = [unsigned(share, &FIRST), unsigned(share, &SECOND)];
-        let less = [unsigned(rest, &FIRST), unsigned(rest, &SECOND)];
-        let codes = C::codes(block);
-        let sums = eights(&codes);
-        first[i] = dot(sums, by);
-        cross[i] = dot(sums, [multiplied(by[0], less[0]), multiplied(by[1], less[1])]);
-        second[i] = squares(&codes, [multiplied(by[0], by[0]), multiplied(by[1], by[1])]);
+    let all = [
+        one_with_minima::<C, N>(&blocks[0], shares[0], [by[0][0], by[1][0]], &mut limits),
+        one_with_minima::<C, N>(&blocks[1], shares[1], [by[0][1], by[1][1]], &mut limits),
+        one_with_minima::<C, N>(&blocks[2], shares[2], [by[0][2], by[1][2]], &mut limits),
+        one_with_minima::<C, N>(&blocks[3], shares[3], [by[0][3], by[1][3]], &mut limits),
+    ];
+    let [a, b, c, d] = all;
+    let first = across([a.first, b.first, c.first, d.first]);
+    let second = across([a.second, b.second, c.second, d.second]);
+    let cross = across([a.cross, b.cross, c.cross, d.cross]);
+    let odd = u32::from(a.odd) | u32::from(b.odd) << 1 | u32::from(c.odd) << 2 | u32::from(d.odd) << 3;
 
-        let scale = x86!(_mm256_mul_ps(floats(share), _mm256_set1_ps(scales[i])));
-        let minimum = x86!(_mm256_mul_ps(floats(rest), _mm256_set1_ps(minima[i])));
-        let top = x86!(_mm256_mul_ps(scale, _mm256_set1_ps(C::TOP)));
-        let low = x86!(_mm256_sub_ps(_mm256_setzero_ps(), minimum));
-        let beyond = limits.beyond(low, x86!(_mm256_sub_ps(top, minimum)));
-        if beyond != 0 {
-            let mut shares = [[0.0; 16]; 2];
-            store_floats(scale, &mut shares[0]);
-            store_floats(minimum, &mut shares[1]);
-            limits.look::<32>(beyond, &codes, 0.0, &shares);
-        }
-        odd |= u32::from(may_be_zero(scale, minimum)) << i;
-    }
     // Those of two blocks in each half.
+    let none = x86!(_mm256_setzero_si256());
     let all = x86!(_mm256_unpackhi_epi64(pairs[0], pairs[1]));
-    let sums = x86!(_mm256_sad_epu8(all, none));
+    let minima_sums = lower(x86!(_mm256_sad_epu8(all, none)));
     let (a, b) = (x86!(_mm256_unpacklo_epi8(all, none)), x86!(_mm256_unpackhi_epi8(all, none)));
     let twos = x86!(_mm256_hadd_epi32(_mm256_madd_epi16(a, a), _mm256_madd_epi16(b, b)));
-    let minima_squares = x86!(_mm256_unpacklo_epi32(_mm256_hadd_epi32(twos, twos), none));
+    let minima_squares = lower(x86!(_mm256_unpacklo_epi32(_mm256_hadd_epi32(twos, twos), none)));
+
+    // Σ (s q − m) = s Σ q − 32 m, Σ (s q − m)² = s² Σ q² + 32 m² − 2 s m Σ q: in this order nothing is rounded.
+    let (scale, minimum) = (x86!(_mm256_cvtps_pd(scales)), x86!(_mm256_cvtps_pd(minima)));
+    let count = x86!(_mm256_set1_pd(32.0));
+    let less = product(minimum, product(count, signed(minima_sums)));
+    let sums = x86!(_mm256_sub_pd(product(scale, signed(first)), less));
+    let of_minima = product(product(minimum, minimum), product(count, signed(minima_squares)));
+    let squares = x86!(_mm256_add_pd(product(product(scale, scale), without_sign(second)), of_minima));
+    let cross = product(product(scale, minimum), product(x86!(_mm256_set1_pd(2.0)), signed(cross)));
+    let squares = x86!(_mm256_sub_pd(squares, cross));
     Four {
-        scales,
-        minima,
-        first: signed(across(first)),
-        second: unsigned_f64(across(second)),
-        cross: signed(across(cross)),
-        minima_sums: signed(lower(sums)),
-        minima_squares: signed(lower(minima_squares)),
+        sums: stored(sums),
+        squares: stored(squares),
+        whole: true,
         zeros: [0; 4],
         odd,
         limits: limits.known,
+    }
+}
+
+/// Whole numbers of a block, and whether there may be zeros in it.
+struct One {
+    first: __m256i,
+    second: __m256i,
+    cross: __m256i,
+    odd: bool,
+}
+
+#[inline(always)]
+fn one_with_minima<C: Stored<N>, const N: usize>(
+    block: &[u8; N],
+    share: __m256i,
+    factors: [f32; 2],
+    limits: &mut Limits,
+) -> One {
+    let rest = x86!(_mm256_bsrli_epi128::<8>(share));
+    let by = [unsigned(share, &FIRST), unsigned(share, &SECOND)];
+    let less = [unsigned(rest, &FIRST), unsigned(rest, &SECOND)];
+    let codes = C::codes(block);
+    let sums = eights(&codes);
+    let scale = x86!(_mm256_mul_ps(floats(share), _mm256_set1_ps(factors[0])));
+    let minimum = x86!(_mm256_mul_ps(floats(rest), _mm256_set1_ps(factors[1])));
+    let top = x86!(_mm256_mul_ps(scale, _mm256_set1_ps(C::TOP)));
+    let low = x86!(_mm256_sub_ps(_mm256_setzero_ps(), minimum));
+    let beyond = limits.beyond(low, x86!(_mm256_sub_ps(top, minimum)));
+    if beyond != 0 {
+        let mut shares = [[0.0; 16]; 2];
+        store_floats(scale, &mut shares[0]);
+        store_floats(minimum, &mut shares[1]);
+        limits.look::<32>(beyond, &codes, 0.0, &shares);
+    }
+    One {
+        first: dot(sums, by),
+        second: squares(&codes, [multiplied(by[0], by[0]), multiplied(by[1], by[1])]),
+        cross: dot(sums, [multiplied(by[0], less[0]), multiplied(by[1], less[1])]),
+        odd: may_be_zero(scale, minimum),
     }
 }
 
@@ -158,7 +188,8 @@ fn q6_k(blocks: &[[u8; 210]; 4], limits: [f32; 2]) -> Four {
     for (to, block) in factors.iter_mut().zip(blocks) {
         *to = u32::from(u16::from_le_bytes(*part(block, 208)));
     }
-    let scales = halves(load_half(&factors));
+    let own = halves(load_half(&factors));
+    let scales = spread(own);
     let mut limits = Limits::new(limits);
     let none = x86!(_mm256_setzero_si256());
     let (mut first, mut second, mut zeros) = ([none; 4], [none; 4], [none; 4]);
@@ -204,14 +235,15 @@ fn q6_k(blocks: &[[u8; 210]; 4], limits: [f32; 2]) -> Four {
     let mut counts = [0; 4];
     // SAFETY: writes the sixteen bytes that `counts` is; needs no alignment.
     unsafe { _mm_storeu_si128(counts.as_mut_ptr().cast(), across(zeros)) }
+    let (first, second) = (across(first), across(second));
+    // Only the largest scales and codes make 2³², which is lost.
+    let lost = x86!(_mm_cmpeq_epi32(second, _mm_setzero_si128()));
+    let lost = x86!(_mm_andnot_si128(_mm_cmpeq_epi32(first, _mm_setzero_si128()), lost));
+    let scale = x86!(_mm256_cvtps_pd(own));
     Four {
-        scales,
-        minima: [0.0; 4],
-        first: signed(across(first)),
-        second: unsigned_f64(across(second)),
-        cross: [0.0; 4],
-        minima_sums: [0.0; 4],
-        minima_squares: [0.0; 4],
+        sums: stored(product(scale, signed(first))),
+        squares: stored(product(product(scale, scale), without_sign(second))),
+        whole: x86!(_mm_movemask_epi8(lost)) == 0,
         zeros: counts,
         odd,
         limits: limits.known,
@@ -362,11 +394,15 @@ fn six_bits(heads: __m256i) -> __m256i {
 
 /// Four f16, each in the lower half of 32 bits.
 #[inline(always)]
-fn halves(stored: __m128i) -> [f32; 4] {
-    let packed = x86!(_mm_packus_epi32(stored, stored));
+fn halves(stored: __m128i) -> __m128 {
+    x86!(_mm_cvtph_ps(_mm_packus_epi32(stored, stored)))
+}
+
+#[inline(always)]
+fn spread(x: __m128) -> [f32; 4] {
     let mut out = [0.0; 4];
     // SAFETY: writes the four f32 that `out` is; needs no alignment.
-    unsafe { _mm_storeu_ps(out.as_mut_ptr(), _mm_cvtph_ps(packed)) }
+    unsafe { _mm_storeu_ps(out.as_mut_ptr(), x) }
     out
 }
 
@@ -465,16 +501,21 @@ fn lower(sums: __m256i) -> __m128i {
 
 /// Whole numbers with a sign as f64.
 #[inline(always)]
-fn signed(x: __m128i) -> [f64; 4] {
-    stored(x86!(_mm256_cvtepi32_pd(x)))
+fn signed(x: __m128i) -> __m256d {
+    x86!(_mm256_cvtepi32_pd(x))
 }
 
 /// Whole numbers without a sign as f64: the lowest bits of 2⁵² plus them.
 #[inline(always)]
-fn unsigned_f64(x: __m128i) -> [f64; 4] {
-    let base = x86!(_mm256_set1_pd(f64::from_bits(0x4330 << 48)));
+fn without_sign(x: __m128i) -> __m256d {
+    let base = x86!(_mm256_set1_pd(f64::from_bits(0x433 << 52)));
     let bits = x86!(_mm256_or_si256(_mm256_cvtepu32_epi64(x), _mm256_castpd_si256(base)));
-    stored(x86!(_mm256_sub_pd(_mm256_castsi256_pd(bits), base)))
+    x86!(_mm256_sub_pd(_mm256_castsi256_pd(bits), base))
+}
+
+#[inline(always)]
+fn product(a: __m256d, b: __m256d) -> __m256d {
+    x86!(_mm256_mul_pd(a, b))
 }
 
 #[inline(always)]
