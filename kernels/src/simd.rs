@@ -6,6 +6,24 @@
 //! closure or in a function that is passed on: those are not inlined for sure, and what is not inlined has no
 //! vector instructions. Loops here are `for` loops, and functions that vary are methods of types ([`Op`]).
 
+use scantling_core::dtype::DType;
+
+/// What four blocks come down to.
+pub(crate) struct Four {
+    /// Of each block, the sum of its values: exact, if numbers of the block's size can be.
+    pub sums: [f64; 4],
+    /// The sum of their squares; likewise.
+    pub squares: [f64; 4],
+    /// Whether whole numbers on the way were within their range.
+    pub whole: bool,
+    /// How many values are zero.
+    pub zeros: [u32; 4],
+    /// A bit for each block whose zeros have to be counted otherwise.
+    pub odd: u32,
+    /// The smallest and the largest value, beside those that were given.
+    pub limits: [f32; 2],
+}
+
 /// Vectors of f32 of one width.
 pub(crate) trait Simd: Copy + Send + Sync + 'static {
     /// A vector.
@@ -109,6 +127,12 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
             }
             (sums[i], squares[i]) = (sum, square);
         }
+    }
+
+    /// Sums over the first four blocks, whose own scales are finite; none if there is no quicker way than by codes.
+    #[inline(always)]
+    fn four_blocks(self, _dtype: DType, _raw: &[u8], _limits: [f32; 2]) -> Option<Four> {
+        None
     }
 
     /// a + b.

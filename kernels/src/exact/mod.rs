@@ -14,6 +14,7 @@ mod panels;
 mod pointwise;
 mod sums;
 mod tally;
+mod tally_blocks;
 mod widen;
 
 use crate::simd::{Op, Simd};

@@ -1,11 +1,15 @@
 //! AVX2 with FMA and F16C: eight f32 at a time, sixteen registers.
 
 #[cfg(target_arch = "x86_64")]
+use super::block_sums;
+#[cfg(target_arch = "x86_64")]
 use super::registers::{load, x86};
 #[cfg(target_arch = "x86_64")]
 use crate::exact::Exact;
 #[cfg(target_arch = "x86_64")]
-use crate::simd::{Op, Simd};
+use crate::simd::{Four, Op, Simd};
+#[cfg(target_arch = "x86_64")]
+use scantling_core::dtype::DType;
 use scantling_core::inventory;
 use scantling_core::kernel::{Kernel, KernelPlugin, Make, Options, Precision};
 #[cfg(target_arch = "x86_64")]
@@ -233,6 +237,11 @@ impl Simd for Avx2 {
             eight_sums([a, b, c, d], sums);
             eight_squares([a, b, c, d], squares);
         }
+    }
+
+    #[inline(always)]
+    fn four_blocks(self, dtype: DType, raw: &[u8], limits: [f32; 2]) -> Option<Four> {
+        block_sums::of(dtype, raw, limits)
     }
 
     #[inline(always)]

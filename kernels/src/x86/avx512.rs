@@ -1,11 +1,15 @@
 //! AVX-512 (F, BW, VL, DQ): sixteen f32 at a time, thirty-two registers.
 
 #[cfg(target_arch = "x86_64")]
+use super::block_sums;
+#[cfg(target_arch = "x86_64")]
 use super::registers::{load_half, x86};
 #[cfg(target_arch = "x86_64")]
 use crate::exact::Exact;
 #[cfg(target_arch = "x86_64")]
-use crate::simd::{Op, Simd};
+use crate::simd::{Four, Op, Simd};
+#[cfg(target_arch = "x86_64")]
+use scantling_core::dtype::DType;
 use scantling_core::inventory;
 use scantling_core::kernel::{Kernel, KernelPlugin, Make, Options, Precision};
 #[cfg(target_arch = "x86_64")]
@@ -198,6 +202,11 @@ impl Simd for Avx512 {
         let product = self.mul(self.splat(scale), x86!(_mm512_cvtepi32_ps(whole)));
         let value = minimum.map_or(product, |minimum| self.sub(product, self.splat(minimum)));
         self.store(value, to);
+    }
+
+    #[inline(always)]
+    fn four_blocks(self, dtype: DType, raw: &[u8], limits: [f32; 2]) -> Option<Four> {
+        block_sums::of(dtype, raw, limits)
     }
 
     #[inline(always)]

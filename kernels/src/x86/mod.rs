@@ -15,4 +15,6 @@ pub(crate) mod avx512;
 mod avx512_dot8;
 pub(crate) mod avx512_int8;
 #[cfg(target_arch = "x86_64")]
+mod block_sums;
+#[cfg(target_arch = "x86_64")]
 mod registers;
