@@ -244,7 +244,8 @@ pub(super) fn measure(
     let bound = Bound::of(rounds);
     let pieces = len.div_ceil(piece);
     let run = bound.run(rounds);
-    let accumulate = if rounds.iter().any(|side| side.is_coarse()) { Accumulate::F32 } else { Accumulate::F64 };
+    let accumulate =
+        if rounds.iter().any(|side| side.is_coarse()) { Accumulate::F32 } else { Accumulate::F64 };
     // Few enough at a time for the nearest caches, in grains of both sides.
     let step = a.numbers.near(b.numbers);
     let one = |buffers: &mut Buffers, which: usize| {

@@ -66,8 +66,8 @@ impl<S: Simd> Lanes<S> {
 
     #[inline(always)]
     fn add(&mut self, s: S, some: [S::Eight; 2]) {
-        for i in 0..2 {
-            let x = s.widened(some[i]);
+        for (i, x) in some.into_iter().enumerate() {
+            let x = s.widened(x);
             self.sums[i] = s.add_wide(self.sums[i], x);
             self.squares[i] = s.add_square(x, self.squares[i]);
         }
@@ -98,8 +98,8 @@ impl<S: Simd> distance::Summing for Vectors<S> {
             add_wide(s, &mut all, s.eight(&filled(rest_a)), s.eight(&filled(rest_b)));
         }
         let mut sums = [0.0; 4];
-        for i in 0..4 {
-            sums[i] = folded(s.wide_lanes(all[i]));
+        for (sum, lanes) in sums.iter_mut().zip(all) {
+            *sum = folded(s.wide_lanes(lanes));
         }
         extremes(s, a, b).with(sums)
     }
@@ -156,12 +156,12 @@ impl<S: Simd> Narrow<S> {
     #[inline(always)]
     fn sums(self, s: S) -> Sums {
         let mut sums = [0.0; 4];
-        for i in 0..4 {
+        for (sum, registers) in sums.iter_mut().zip(self.sums) {
             let mut lanes = [0.0f32; 16];
-            for (lanes, some) in S::floats_mut(&mut lanes).0.iter_mut().zip(self.sums[i]) {
+            for (lanes, some) in S::floats_mut(&mut lanes).0.iter_mut().zip(registers) {
                 s.store(some, lanes);
             }
-            sums[i] = f64::from(folded(lanes));
+            *sum = f64::from(folded(lanes));
         }
         found(s, self.largest, self.differing).with(sums)
     }
