@@ -2,16 +2,19 @@
 """Measures `stats`, `diff` and `hash` in turns with numpy on the same files, which gguf-py or a memory map of the
 safetensors file gives it: the same figures of every tensor, each as a whole process.
 
-In each round all contestants run one after the other. Rates are bytes of tensors a second; the limits are a reading of
-memory on all threads (`scantling kernels bench`) and SHA-256 as OpenSSL does it on one core, times the threads. Called
-with --peer it is the peer itself.
+In each round all contestants run one after the other. So does what the machine allows: mapped.c beside this file, built
+with `cc`, which does nothing but read the same files on as many threads; and for `hash` SHA-256 as `openssl speed`
+has it on so many cores. Rates are bytes of files a second. Called with --peer it is the peer itself.
 """
 
 import argparse
 import hashlib
 import json
+import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -109,6 +112,26 @@ def seconds(command):
     return took
 
 
+def built(folder):
+    """The program that only reads, or None where it cannot be built."""
+    source, program = Path(__file__).with_name("mapped.c"), Path(folder) / "mapped"
+    compiler = shutil.which("cc")
+    if not compiler:
+        return None
+    subprocess.run([compiler, "-O2", "-mavx2", "-pthread", "-o", program, source], check=True)
+    return program
+
+
+def openssl_rate(threads):
+    """Bytes a second that OpenSSL digests on so many cores, or None."""
+    command = ["openssl", "speed", "-multi", str(threads), "-evp", "sha256", "-bytes", "1048576", "-seconds", "1"]
+    if not shutil.which(command[0]):
+        return None
+    done = subprocess.run(command, capture_output=True, text=True)
+    found = re.search(r"^sha256\s+([0-9.]+)k", done.stdout, re.MULTILINE)
+    return float(found[1]) * 1000 if found else None
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["stats", "diff", "hash"])
@@ -116,22 +139,39 @@ def main():
     parser.add_argument("--ours", type=Path, help="the scantling program")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--no-peer", action="store_true", help="hold it against the limit alone")
     parser.add_argument("--peer", action="store_true", help="be the peer")
     args = parser.parse_args()
     if args.peer:
         print({"stats": peer_stats, "diff": peer_diff, "hash": peer_hash}[args.what](args.models, args.threads))
         return
-    ours = [args.ours, args.what, *args.models, "--threads", args.threads, "-q"]
-    peer = [sys.executable, __file__, args.what, *args.models, "--threads", args.threads, "--peer"]
-    took = {"ours": [], "peer": []}
-    for _ in range(args.rounds):
-        took["ours"].append(seconds(ours))
-        took["peer"].append(seconds(peer))
+    files = [path / "model.safetensors" if path.is_dir() else path for path in args.models]
+    contestants = {"ours": [args.ours, args.what, *args.models, "--threads", args.threads, "-q"]}
+    if not args.no_peer:
+        contestants["peer"] = [sys.executable, __file__, args.what, *args.models, "--threads", args.threads, "--peer"]
+    with tempfile.TemporaryDirectory() as folder:
+        if reader := built(folder):
+            contestants["reading"] = [reader, args.threads, *files]
+        took, digests = {name: [] for name in contestants}, []
+        for _ in range(args.rounds):
+            for name, command in contestants.items():
+                took[name].append(seconds(command))
+            if args.what == "hash":
+                digests.append(openssl_rate(args.threads))
     total = sum(size(path) for path in args.models)
-    ratio = median(p / o for o, p in zip(took["ours"], took["peer"]))
     for name, each in took.items():
         print(f"{args.what} {name}: {median(each):.3f} s, {total / median(each) / 1e9:.2f} GB/s")
-    print(f"{args.what}: {ratio:.1f} times as fast as the peer")
+
+    def shares(other):
+        return median(o / u for u, o in zip(took["ours"], took[other]))
+
+    if "reading" in took:
+        print(f"{args.what}: {shares('reading'):.0%} of what a plain reading of these files reaches")
+    if digests and None not in digests:
+        share = median(total / u / rate for u, rate in zip(took["ours"], digests))
+        print(f"{args.what}: {share:.0%} of OpenSSL's {median(digests) / 1e9:.2f} GB/s in memory")
+    if "peer" in took:
+        print(f"{args.what}: {shares('peer'):.1f} times as fast as the peer")
 
 
 if __name__ == "__main__":

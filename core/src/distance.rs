@@ -273,14 +273,22 @@ impl Distance {
         Run { squares: sums.squares, a: sums.a, b: sums.b, largest: f64::from(sums.largest) }
     }
 
-    /// Looks for the pair that is farthest apart, once it is known in which run it is.
-    #[inline(never)]
+    /// Looks for the pair that is farthest apart, once it is known in which run it is: sixteen at a time, since there is
+    /// one among many.
+    #[inline(always)]
     fn find(&mut self, first: u64, [a, b]: [&[f32]; 2], worst: &Farthest, run: usize) {
-        let pairs = a.iter().zip(b).enumerate().skip(worst.start).take(run);
-        for (i, (a, b)) in pairs {
-            if (b - a).abs() >= worst.largest {
-                self.consider(Worst::of(first.saturating_add(i as u64), *a, *b));
-                return;
+        let end = worst.start.saturating_add(run).min(a.len()).min(b.len());
+        let (a, b) = (&a[worst.start..end], &b[worst.start..end]);
+        let far = |a: f32, b: f32| (b - a).abs() >= worst.largest;
+        for (i, (some, others)) in a.chunks(16).zip(b.chunks(16)).enumerate() {
+            let mut among = false;
+            for (a, b) in some.iter().zip(others) {
+                among |= far(*a, *b);
+            }
+            if among {
+                let at = some.iter().zip(others).position(|(a, b)| far(*a, *b)).unwrap_or(0);
+                let index = first.saturating_add((worst.start + 16 * i + at) as u64);
+                return self.consider(Worst::of(index, some[at], others[at]));
             }
         }
     }

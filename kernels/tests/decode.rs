@@ -6,6 +6,7 @@ use scantling_core::dtype::DType;
 use scantling_core::kernel::{Kernel, Make, Options};
 use scantling_core::quant;
 use scantling_core::registry::Registry;
+use scantling_core::stats::piece::tally_by;
 use scantling_kernels as _;
 
 /// The leaves that run here, but for the one that is the definition.
@@ -115,6 +116,50 @@ proptest! {
                 let found = kernel.distance(accumulate, 7, [&a, &b], run, &mut runs);
                 prop_assert_eq!(format!("{found:?}"), format!("{definition:?}"), "{}", kernel.name());
                 prop_assert_eq!(format!("{runs:?}"), format!("{expected:?}"), "{}", kernel.name());
+            }
+        }
+    }
+}
+
+/// Numbers as weights have them, and now and then what they rarely have: what is counted fast is counted so. Of random
+/// bytes nearly every run holds one that is not finite.
+fn weights(seed: u64, count: usize, mean: f32, odd: bool) -> Vec<f32> {
+    let bytes = random(seed, 4 * count);
+    let oddities = [0.0, -0.0, 1e-6, -3e-7, 1e-40, f32::NAN, f32::INFINITY, 60000.0];
+    let one = |b: &[u8; 4]| {
+        let word = u32::from_le_bytes(*b);
+        match odd && word.is_multiple_of(701) {
+            true => oddities[word as usize / 701 % oddities.len()],
+            // The sum of four bytes is nearly normal.
+            false => mean + (b.iter().map(|b| f32::from(*b)).sum::<f32>() - 510.0) / 4000.0,
+        }
+    };
+    bytes.as_chunks().0.iter().map(one).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn every_leaf_tallies_weights_to_the_bits_that_core_defines(
+        seed: u64,
+        count in 0usize..9000,
+        mean in prop::sample::select(vec![0.0f32, 0.01, 1.0, -30.0]),
+        odd: bool,
+    ) {
+        let values = weights(seed, count, mean, odd);
+        let f16 = |x: &f32| half::f16::from_f32(*x).to_le_bytes();
+        let bf16 = |x: &f32| half::bf16::from_f32(*x).to_le_bytes();
+        let stored = [
+            (DType::F32, values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>()),
+            (DType::F16, values.iter().flat_map(f16).collect()),
+            (DType::BF16, values.iter().flat_map(bf16).collect()),
+        ];
+        for (dtype, raw) in &stored {
+            let expected = tally_by(*dtype, raw, |raw, out| quant::decode(*dtype, raw, out));
+            for kernel in leaves() {
+                let found = kernel.tally(*dtype, raw);
+                prop_assert_eq!(format!("{found:?}"), format!("{expected:?}"), "{} {}", kernel.name(), dtype);
             }
         }
     }
