@@ -14,6 +14,8 @@ mod panels;
 mod pointwise;
 mod tally;
 mod tally_blocks;
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tally_tests;
 mod widen;
 
 use crate::simd::{Op, Simd};
