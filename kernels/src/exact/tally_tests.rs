@@ -32,7 +32,7 @@ fn plausible(dtype: DType, seed: u64) -> Vec<u8> {
         if dtype == DType::Q6_K {
             block[208..].copy_from_slice(&f16(6 + any.next() % 3, any.next()));
             // Smaller ones than -128 and 127 for most shares, and one of -128.
-            block[192..208].iter_mut().for_each(|scale| *scale = (*scale as i8 / 2 | 1) as u8);
+            block[192..208].iter_mut().for_each(|scale| *scale = ((*scale as i8 / 2) | 1) as u8);
             block[192 + usize::from(any.next() % 16)] = 0x80;
         } else {
             let of_scale = 3 + any.next() % 3;
@@ -106,7 +106,7 @@ fn zeros<S: Simd>(s: S, dtype: DType) {
                 block.copy_within(..2, 2);
                 for j in 0..4 {
                     block[4 + j] = 11 | 0x40;
-                    block[8 + j] = 11 * j as u8 | 0x80;
+                    block[8 + j] = (11 * j as u8) | 0x80;
                 }
             }
         }
