@@ -15,6 +15,8 @@ mod pointwise;
 mod sums;
 mod tally;
 mod tally_blocks;
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tally_tests;
 mod widen;
 
 use crate::simd::{Op, Simd};
