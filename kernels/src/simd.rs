@@ -25,6 +25,8 @@ pub(crate) struct Four {
     pub limits: [f32; 2],
 }
 
+use scantling_core::stats::piece::HalfExtent;
+
 /// Vectors of f32 of one width.
 pub(crate) trait Simd: Copy + Send + Sync + 'static {
     /// A vector.
@@ -85,6 +87,12 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     fn add_square(self, x: Self::Wide, to: Self::Wide) -> Self::Wide;
     /// The lanes.
     fn wide_lanes(self, x: Self::Wide) -> [f64; 8];
+
+    /// Limits of F16 or BF16.
+    #[inline(always)]
+    fn half_extent(self, words: &[[u8; 2]]) -> HalfExtent {
+        HalfExtent::of(words)
+    }
 
     /// Asks for the line of the caches in which something begins: it will be read soon.
     #[inline(always)]

@@ -213,15 +213,14 @@ impl Piece {
         self.pivot == Some(0.0)
     }
 
-    /// The next numbers of 16 bits as they are stored, at most a run, with their sums: what [`add`](Self::add) does without
+    /// The next numbers of 16 bits as they are stored, at most a run, with their limits and sums: what [`add`](Self::add) does without
     /// widening them. False, and nothing done, where some are not finite or sums are not taken about zero.
     #[inline(always)]
-    pub fn add_halves(&mut self, raw: &[u8], moments: &Moments) -> bool {
+    pub fn add_halves(&mut self, raw: &[u8], halves: &HalfExtent, moments: &Moments) -> bool {
         let (words, _) = raw.as_chunks();
         if !self.is_about_zero() || words.is_empty() {
             return false;
         }
-        let halves = HalfExtent::of(words);
         let extent = halves.widened(self.dtype);
         if extent.high() >= INFINITE {
             return false;
@@ -451,41 +450,35 @@ impl Extent {
 
 const HALF_MAGNITUDE: u16 = 0x7fff;
 
-/// Limits of a run of 16-bit floats, by their bits.
-struct HalfExtent {
-    top: i16,
-    bottom: u16,
-    low: u16,
+/// Limits of 16-bit floats, by their bits, as [`Extent`] has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HalfExtent {
+    /// The largest, if it is positive.
+    pub top: i16,
+    /// The smallest, if it is negative.
+    pub bottom: u16,
+    /// The smallest magnitude.
+    pub low: u16,
 }
 
 impl HalfExtent {
+    /// Of none yet.
+    pub const NONE: HalfExtent = HalfExtent { top: i16::MIN, bottom: 0, low: HALF_MAGNITUDE };
+
+    /// Of numbers as they are stored.
     #[inline(always)]
-    fn of(words: &[[u8; 2]]) -> HalfExtent {
-        // Lanes of a vector of 32 bytes, twice, so that compilers see vectors.
-        const WORDS: usize = 32;
-        let (mut top, mut bottom, mut low) = ([i16::MIN; WORDS], [0; WORDS], [HALF_MAGNITUDE; WORDS]);
-        let (whole, rest) = words.as_chunks::<WORDS>();
-        for chunk in whole {
-            for i in 0..WORDS {
-                let bits = u16::from_le_bytes(chunk[i]);
-                top[i] = top[i].max(bits as i16);
-                bottom[i] = bottom[i].max(bits);
-                low[i] = low[i].min(bits & HALF_MAGNITUDE);
-            }
-        }
-        let mut extent = HalfExtent { top: i16::MIN, bottom: 0, low: HALF_MAGNITUDE };
-        for i in 0..WORDS {
-            extent.take(top[i], bottom[i], low[i]);
-        }
-        for word in rest {
+    pub fn of(words: &[[u8; 2]]) -> HalfExtent {
+        let mut extent = HalfExtent::NONE;
+        for word in words {
             let bits = u16::from_le_bytes(*word);
             extent.take(bits as i16, bits, bits & HALF_MAGNITUDE);
         }
         extent
     }
 
+    /// With the limits of others.
     #[inline(always)]
-    fn take(&mut self, top: i16, bottom: u16, low: u16) {
+    pub fn take(&mut self, top: i16, bottom: u16, low: u16) {
         self.top = self.top.max(top);
         self.bottom = self.bottom.max(bottom);
         self.low = self.low.min(low);

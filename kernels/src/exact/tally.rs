@@ -35,7 +35,10 @@ impl Op for Look<'_> {
             }
             let (raw, next) = rest.split_at(size.min(rest.len()));
             rest = next;
-            if halves && piece.is_about_zero() && piece.add_halves(raw, &moments_of_halves(s, dtype, raw)) {
+            if halves
+                && piece.is_about_zero()
+                && piece.add_halves(raw, &s.half_extent(raw.as_chunks().0), &moments_of_halves(s, dtype, raw))
+            {
                 continue;
             }
             if s.run(Codes { dtype, raw, piece: &mut piece }) {

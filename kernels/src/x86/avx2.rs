@@ -3,7 +3,7 @@
 #[cfg(target_arch = "x86_64")]
 use super::block_sums;
 #[cfg(target_arch = "x86_64")]
-use super::registers::{load, x86};
+use super::registers::{half_extent, load, x86};
 #[cfg(target_arch = "x86_64")]
 use crate::exact::Exact;
 #[cfg(target_arch = "x86_64")]
@@ -12,6 +12,8 @@ use crate::simd::{Four, Op, Simd};
 use scantling_core::dtype::DType;
 use scantling_core::inventory;
 use scantling_core::kernel::{Kernel, KernelPlugin, Make, Options, Precision};
+#[cfg(target_arch = "x86_64")]
+use scantling_core::stats::piece::HalfExtent;
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
@@ -171,6 +173,11 @@ impl Simd for Avx2 {
             unsafe { _mm256_storeu_pd(lanes.as_mut_ptr(), x) }
         }
         lanes
+    }
+
+    #[inline(always)]
+    fn half_extent(self, words: &[[u8; 2]]) -> HalfExtent {
+        half_extent(words)
     }
 
     #[inline(always)]

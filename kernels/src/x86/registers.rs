@@ -1,5 +1,6 @@
 //! How intrinsics are called, and how arrays of numbers come into registers.
 
+use scantling_core::stats::piece::HalfExtent;
 use std::arch::x86_64::*;
 
 /// Calls an intrinsic. The one reason for all of them: whoever calls holds a value that only a detector makes, or is
@@ -72,4 +73,33 @@ pub(super) fn load_floats(from: &[f32; 8]) -> __m256 {
 pub(super) fn split<T, const N: usize>(both: &[T]) -> [&[T; N]; 2] {
     let (first, second) = both.split_at(N);
     [first.first_chunk().expect("N of 2 N"), second.first_chunk().expect("the other N")]
+}
+
+/// Limits of F16 or BF16. Callers have a proof of AVX2.
+#[inline(always)]
+pub(super) fn half_extent(words: &[[u8; 2]]) -> HalfExtent {
+    let magnitude = x86!(_mm256_set1_epi16(i16::MAX));
+    let (mut top, mut bottom, mut low) =
+        (x86!(_mm256_set1_epi16(i16::MIN)), x86!(_mm256_setzero_si256()), magnitude);
+    let (whole, rest) = words.as_chunks::<16>();
+    for words in whole {
+        let bits = load(words);
+        top = x86!(_mm256_max_epi16(top, bits));
+        bottom = x86!(_mm256_max_epu16(bottom, bits));
+        low = x86!(_mm256_min_epu16(low, _mm256_and_si256(bits, magnitude)));
+    }
+    let mut extent = HalfExtent::of(rest);
+    let (top, bottom, low) = (lanes(top), lanes(bottom), lanes(low));
+    for i in 0..16 {
+        extent.take(top[i] as i16, bottom[i], low[i]);
+    }
+    extent
+}
+
+#[inline(always)]
+fn lanes(x: __m256i) -> [u16; 16] {
+    let mut lanes = [0; 16];
+    // SAFETY: writes the 32 bytes that `lanes` is; needs no alignment.
+    unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), x) }
+    lanes
 }
