@@ -1,6 +1,6 @@
 //! The tensors of a model as a page lists them: one by one, and as kinds.
 
-use super::page::{Group, Kind, List, Piece, TensorRow, TypeShare};
+use super::page::{Group, Kind, List, Piece, Rows, TensorRow, TypeShare};
 use crate::render::text::tensors::usage;
 use crate::render::{natural, words};
 use scantling_core::check::Checked;
@@ -34,22 +34,22 @@ struct Told {
 type Key = (Option<String>, String);
 
 /// Every tensor by name, and the kinds that they are of, in the order of the report.
-pub(super) fn of(checked: &Checked, types: &[TypeShare]) -> (Vec<Kind>, Vec<TensorRow>) {
+pub(super) fn of<'a>(checked: &'a Checked, types: &[TypeShare]) -> (Vec<Kind>, Rows<'a>) {
     let mut sorted: Vec<&TensorInfo> = checked.source.tensors().tensors().iter().collect();
     sorted.sort_by(|a, b| natural::compare(&a.name, &b.name));
-    let mut rows: Vec<TensorRow> = sorted.into_iter().map(row).collect();
+    let mut rows = Rows::new(sorted.len(), move |at| sorted.get(at).map(|t| row(t)).unwrap_or_default());
     (kinds(checked, types, &mut rows), rows)
 }
 
 /// The kinds that rows are of; each row learns its layer and which is its own. A model tells their order and their use.
-pub(super) fn kinds(checked: &Checked, types: &[TypeShare], rows: &mut [TensorRow]) -> Vec<Kind> {
+pub(super) fn kinds(checked: &Checked, types: &[TypeShare], rows: &mut Rows<'_>) -> Vec<Kind> {
     let told = told(&checked.report);
     let table = checked.architecture.as_ref().map(|a| a.tensors());
     let canonical = table.map(|t| canonical(t, checked.source.dialect())).unwrap_or_default();
     let number: HashMap<&str, usize> = types.iter().enumerate().map(|(n, t)| (t.name.as_str(), n)).collect();
     let mut kinds: Vec<(usize, Kind, BTreeMap<Option<usize>, Piece>)> = Vec::new();
     let mut places: HashMap<Key, usize> = HashMap::new();
-    for row in rows.iter_mut() {
+    rows.place(|mut row| {
         let parted = part(&row.name);
         row.layer = parted.as_ref().map(|p| p.layer);
         let key: Key = match parted {
@@ -64,9 +64,10 @@ pub(super) fn kinds(checked: &Checked, types: &[TypeShare], rows: &mut [TensorRo
         });
         if let Some((_, kind, pieces)) = kinds.get_mut(row.kind) {
             let dtype = number.get(row.dtype.as_str()).copied().unwrap_or(usize::MAX);
-            add(kind, pieces, row, dtype);
+            add(kind, pieces, &row, dtype);
         }
-    }
+        (row.layer, row.kind)
+    });
     // Sorted by the report's order, the rows' numbers follow.
     let mut order: Vec<usize> = (0..kinds.len()).collect();
     order.sort_by_key(|at| kinds.get(*at).map(|(order, ..)| *order));
@@ -76,7 +77,7 @@ pub(super) fn kinds(checked: &Checked, types: &[TypeShare], rows: &mut [TensorRo
             *place = new;
         }
     }
-    rows.iter_mut().for_each(|row| row.kind = now.get(row.kind).copied().unwrap_or(0));
+    rows.renumber(|kind| now.get(kind).copied().unwrap_or(0));
     let mut kinds: Vec<Option<_>> = kinds.into_iter().map(Some).collect();
     let sorted = order.iter().filter_map(|at| kinds.get_mut(*at)?.take());
     let finish = |(_, mut kind, pieces): (usize, Kind, BTreeMap<Option<usize>, Piece>)| {
@@ -193,14 +194,14 @@ fn group(name: &str, usage: Option<Use>) -> Group {
 }
 
 /// The list, of those tensors that are wanted in it.
-pub(super) fn list(
+pub(super) fn list<'a>(
     source: &dyn WeightSource,
-    rows: Vec<TensorRow>,
+    mut rows: Rows<'a>,
     wanted: impl Fn(&str) -> bool,
     sorted: (&str, bool),
-) -> List {
+) -> List<'a> {
     let all = rows.len();
-    let rows: Vec<TensorRow> = rows.into_iter().filter(|row| wanted(&row.name)).collect();
+    rows.retain(|row| wanted(&row.name));
     List {
         columns: Vec::new(),
         hidden: all.saturating_sub(rows.len()),
