@@ -2,6 +2,7 @@
 //! stands once, since a model may have some ten thousand tensors.
 
 use super::page::{Cell, Histogram, Page, TensorRow};
+use crate::render::json::Each;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
@@ -35,15 +36,6 @@ impl Serialize for Data<'_> {
         data.serialize_entry("hidden", &list.hidden)?;
         data.serialize_entry("rows", &Each(|| list.rows.iter().map(|row| self::row(&row, &types, &shapes))))?;
         data.end()
-    }
-}
-
-/// A list whose elements are made one after the other.
-struct Each<F>(F);
-
-impl<F: Fn() -> I, I: Iterator<Item: Serialize>> Serialize for Each<F> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq((self.0)())
     }
 }
 

@@ -9,7 +9,7 @@ use scantling_core::names::part;
 use scantling_core::report::{Report, SectionPlace};
 use scantling_core::source::{Dialect, WeightSource};
 use scantling_core::table::{Expected, TensorTable, Use};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 /// Shapes and types of a kind that are told.
 const TOLD: usize = 16;
@@ -47,7 +47,7 @@ pub(super) fn kinds(checked: &Checked, types: &[TypeShare], rows: &mut Rows<'_>)
     let table = checked.architecture.as_ref().map(|a| a.tensors());
     let canonical = table.map(|t| canonical(t, checked.source.dialect())).unwrap_or_default();
     let number: HashMap<&str, usize> = types.iter().enumerate().map(|(n, t)| (t.name.as_str(), n)).collect();
-    let mut kinds: Vec<(usize, Kind, BTreeMap<Option<usize>, Piece>)> = Vec::new();
+    let mut kinds: Vec<(usize, Kind)> = Vec::new();
     let mut places: HashMap<Key, usize> = HashMap::new();
     rows.place(|mut row| {
         let parted = part(&row.name);
@@ -59,12 +59,12 @@ pub(super) fn kinds(checked: &Checked, types: &[TypeShare], rows: &mut Rows<'_>)
         row.kind = *places.entry(key).or_insert_with_key(|key| {
             let known = told.get(key);
             let canonical = canonical.get(key).copied().unwrap_or(&key.1);
-            kinds.push((known.map_or(usize::MAX, |k| k.order), kind(key, canonical, known), BTreeMap::new()));
+            kinds.push((known.map_or(usize::MAX, |k| k.order), kind(key, canonical, known)));
             kinds.len() - 1
         });
-        if let Some((_, kind, pieces)) = kinds.get_mut(row.kind) {
+        if let Some((_, kind)) = kinds.get_mut(row.kind) {
             let dtype = number.get(row.dtype.as_str()).copied().unwrap_or(usize::MAX);
-            add(kind, pieces, &row, dtype);
+            add(kind, &row, dtype);
         }
         (row.layer, row.kind)
     });
@@ -80,9 +80,8 @@ pub(super) fn kinds(checked: &Checked, types: &[TypeShare], rows: &mut Rows<'_>)
     rows.renumber(|kind| now.get(kind).copied().unwrap_or(0));
     let mut kinds: Vec<Option<_>> = kinds.into_iter().map(Some).collect();
     let sorted = order.iter().filter_map(|at| kinds.get_mut(*at)?.take());
-    let finish = |(_, mut kind, pieces): (usize, Kind, BTreeMap<Option<usize>, Piece>)| {
-        kind.layers = pieces.keys().flatten().copied().collect();
-        kind.pieces = pieces.into_values().collect();
+    let finish = |(_, mut kind): (usize, Kind)| {
+        kind.layers = kind.pieces.iter().filter_map(|piece| piece.layer).collect();
         kind
     };
     sorted.map(finish).collect()
@@ -132,21 +131,31 @@ fn kind(key: &Key, canonical: &str, told: Option<&Told>) -> Kind {
     }
 }
 
-fn add(kind: &mut Kind, pieces: &mut BTreeMap<Option<usize>, Piece>, row: &TensorRow, dtype: usize) {
+fn add(kind: &mut Kind, row: &TensorRow, dtype: usize) {
     kind.tensors += 1;
     kind.elements = kind.elements.saturating_add(row.elements);
     kind.bytes = kind.bytes.saturating_add(row.bytes);
     if let Some((_, n)) = kind.types.iter_mut().find(|(name, _)| *name == row.dtype) {
         *n += 1;
     } else if kind.types.len() < TOLD {
+        kind.types.reserve_exact(1); // Most kinds are of one type, and there may be as many kinds as tensors.
         kind.types.push((row.dtype.clone(), 1));
     }
     if !kind.shapes.contains(&row.shape) && kind.shapes.len() < TOLD {
+        kind.shapes.reserve_exact(1);
         kind.shapes.push(row.shape.clone());
     }
-    let piece = pieces.entry(row.layer).or_insert(Piece { layer: row.layer, bytes: 0, tensors: 0, dtype });
-    piece.bytes = piece.bytes.saturating_add(row.bytes);
-    piece.tensors += 1;
+    let at = kind.pieces.binary_search_by_key(&row.layer, |piece| piece.layer).unwrap_or_else(|at| {
+        if kind.pieces.is_empty() {
+            kind.pieces.reserve_exact(1);
+        }
+        kind.pieces.insert(at, Piece { layer: row.layer, bytes: 0, tensors: 0, dtype });
+        at
+    });
+    if let Some(piece) = kind.pieces.get_mut(at) {
+        piece.bytes = piece.bytes.saturating_add(row.bytes);
+        piece.tensors += 1;
+    }
 }
 
 fn row(tensor: &TensorInfo) -> TensorRow {
