@@ -7,11 +7,12 @@ use crate::progress::Bar;
 use crate::render::listing::Listing;
 use crate::render::{csv, html, json, natural, text};
 use crate::terminal::Screen;
-use scantling_core::check::{self, Checked, Request};
+use scantling_core::check::{self, Checked, Examined, Request};
 use scantling_core::error::Result;
 use scantling_core::finding::{Finding, Part, Severity};
 use scantling_core::kernel::Options;
 use scantling_core::registry::Registry;
+use scantling_core::source::WeightSource;
 use scantling_core::stats::{self, How, STATS_NO_TENSOR, Stats, TensorStats};
 
 /// Tensors that are chosen by name, up to which they are shown in detail.
@@ -39,8 +40,6 @@ pub(super) fn run(
     let faults: Vec<Finding> =
         source.findings().iter().filter(|f| f.severity == Severity::Error).cloned().collect();
     let (format, all, chosen) = (source.format(), all.len(), chosen.len());
-    // A page opens the model again, and of a large one there is no room for two.
-    drop(source);
     if let Some(finding) = none_chosen(args, all, chosen) {
         if args.form() == StatsForm::Csv {
             // A table has no place for it.
@@ -50,7 +49,7 @@ pub(super) fn run(
     }
     if let Some(page) = page {
         let told = args.form() == StatsForm::Text && !args.quiet;
-        let checked = inspected(registry, args)?;
+        let checked = inspected(registry, args, source)?;
         let listing = Listing::new(SortKey::Name, &args.include, &args.exclude)?;
         let options = html::Options { listing: &listing, sort: SortKey::Name, metadata: false };
         page.finish(&html::stats(&checked, &found, options), told.then_some(&mut *screen))?;
@@ -91,10 +90,12 @@ fn none_chosen(args: &StatsArgs, all: usize, chosen: usize) -> Option<Finding> {
 }
 
 /// What a page shows beside the numbers: an inspection.
-fn inspected(registry: &Registry, args: &StatsArgs) -> Result<Checked> {
+fn inspected(registry: &Registry, args: &StatsArgs, source: Box<dyn WeightSource>) -> Result<Checked> {
     let parts = Part::ALL.into_iter().filter(|p| !matches!(p, Part::Tokenizer | Part::Data)).collect();
     let request = Request { parts, identity: false, must_check: false, ..Request::default() };
-    check::run(registry, &args.model, &request, &check::Silent)
+    let examined = check::examine(registry, source.as_ref(), &args.model, &request, &check::Silent)?;
+    let Examined { report, architecture, config } = examined;
+    Ok(Checked { source, report, architecture, config })
 }
 
 fn stats_of<'a>(

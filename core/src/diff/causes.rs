@@ -530,5 +530,5 @@ fn at(finding: Finding, unit: &Unit<'_>, index: u64) -> Finding {
     let (Some((file, start)), Some((dtype, _))) = (&unit.place, raw) else { return finding };
     let block = index.checked_div(dtype.block_values() as u64).unwrap_or(0);
     let offset = block.saturating_mul(dtype.block_bytes() as u64).saturating_add(*start);
-    finding.file(file).at(offset)
+    finding.file(*file).at(offset)
 }

@@ -6,7 +6,7 @@ use crate::render::{natural, words};
 use scantling_core::check::Checked;
 use scantling_core::index::TensorInfo;
 use scantling_core::names::part;
-use scantling_core::report::{Report, SectionPlace};
+use scantling_core::report::{Report, Row, Section, SectionPlace};
 use scantling_core::source::{Dialect, WeightSource};
 use scantling_core::table::{Expected, TensorTable, Use};
 use std::collections::HashMap;
@@ -21,13 +21,12 @@ impl Kind {
     }
 }
 
-/// What the report tells of a kind: its place, its use, whether it lies outside of the text model.
-#[derive(Clone)]
-struct Told {
+/// What the report tells of a kind: its place among all rows, its section and its row.
+#[derive(Clone, Copy)]
+struct Told<'r> {
     order: usize,
-    usage: String,
-    how: Option<Use>,
-    outside: bool,
+    section: &'r Section,
+    row: &'r Row,
 }
 
 /// What tells kinds apart: what comes before the number of the layer, and what comes after.
@@ -57,9 +56,9 @@ pub(super) fn kinds(checked: &Checked, types: &[TypeShare], rows: &mut Rows<'_>)
             None => (None, row.name.clone()),
         };
         row.kind = *places.entry(key).or_insert_with_key(|key| {
-            let known = told.get(key);
+            let known = told.get(&(key.0.as_deref(), key.1.as_str())).copied();
             let canonical = canonical.get(key).copied().unwrap_or(&key.1);
-            kinds.push((known.map_or(usize::MAX, |k| k.order), kind(key, canonical, known)));
+            kinds.push((known.map_or(usize::MAX, |k| k.order), kind(&checked.report, key, canonical, known)));
             kinds.len() - 1
         });
         if let Some((_, kind)) = kinds.get_mut(row.kind) {
@@ -97,30 +96,30 @@ fn canonical(table: &TensorTable, dialect: Dialect) -> HashMap<Key, &'static str
     named.map(|row| (key(row), row.gguf)).collect()
 }
 
-fn told(report: &Report) -> HashMap<Key, Told> {
+fn told(report: &Report) -> HashMap<(Option<&str>, &str), Told<'_>> {
     let mut told = HashMap::new();
     let rows = report.sections.iter().flat_map(|section| section.rows.iter().map(move |row| (section, row)));
     for (order, (section, row)) in rows.enumerate() {
         let prefix = match &section.place {
-            SectionPlace::Layers { prefix, .. } => Some(prefix.clone()),
+            SectionPlace::Layers { prefix, .. } => Some(prefix.as_str()),
             _ => None,
         };
-        let usage = row.usage.map(|u| usage(report, u, &row.shape).replace("──▶", "→")).unwrap_or_default();
-        let outside = section.place == SectionPlace::Outside;
-        told.entry((prefix, row.name.clone())).or_insert(Told { order, usage, how: row.usage, outside });
+        told.entry((prefix, row.name.as_str())).or_insert(Told { order, section, row });
     }
     told
 }
 
-fn kind(key: &Key, canonical: &str, told: Option<&Told>) -> Kind {
+fn kind(report: &Report, key: &Key, canonical: &str, told: Option<Told<'_>>) -> Kind {
     let (prefix, name) = key;
-    let outside = told.is_some_and(|t| t.outside);
-    let group = if outside { Group::Other } else { group(canonical, told.and_then(|t| t.how)) };
+    let outside = told.is_some_and(|t| t.section.place == SectionPlace::Outside);
+    let how = told.and_then(|t| t.row.usage);
+    let group = if outside { Group::Other } else { group(canonical, how) };
+    let used = |t: Told<'_>| Some(usage(report, t.row.usage?, &t.row.shape).replace("──▶", "→"));
     Kind {
         prefix: prefix.clone().unwrap_or_default(),
         name: name.clone(),
         group,
-        usage: told.map(|t| t.usage.clone()).unwrap_or_default(),
+        usage: told.and_then(used).unwrap_or_default(),
         types: Vec::new(),
         shapes: Vec::new(),
         tensors: 0,
