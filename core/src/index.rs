@@ -468,6 +468,9 @@ impl Sweep<'_> {
     }
 }
 
+/// Why values are not read where [`overlap`] finds something.
+pub const OVERLAP: &str = "tensors lie over one another";
+
 /// The finding about tensors that lie over one another so often that together they hold more bytes than the files: a small
 /// file would take days to read. Those of a sound file never do.
 pub fn overlap(tensors: &TensorIndex, files: &[Arc<File>]) -> Option<Finding> {
@@ -478,8 +481,7 @@ pub fn overlap(tensors: &TensorIndex, files: &[Arc<File>]) -> Option<Finding> {
     let distinct = all.filter(|t| seen.insert((t.shard, t.entry_at, t.name.as_str())));
     let claimed = distinct.fold(0u64, |sum, t| sum.saturating_add(t.byte_len()));
     (claimed > there).then(|| {
-        let message = "tensors lie over one another, so that their values are not read";
-        let f = Finding::new(&TENSORS_OVERLAP, message);
+        let f = Finding::new(&TENSORS_OVERLAP, format!("{OVERLAP}, so that their values are not read"));
         f.versus(format!("at most the {there} bytes of the files"), format!("tensors of {claimed} bytes"))
     })
 }
