@@ -109,6 +109,11 @@ impl NewFile {
         self.file.write_all(bytes).map_err(|e| self.fault(e))
     }
 
+    /// What someone else writes, piece by piece.
+    pub fn write_by<T>(&mut self, write: impl FnOnce(&mut dyn Write) -> io::Result<T>) -> Result<T> {
+        write(&mut self.file).map_err(|e| self.fault(e))
+    }
+
     /// The next numbers, little-endian.
     pub fn floats(&mut self, values: &[f32]) -> Result<()> {
         values.iter().try_for_each(|value| self.write(&value.to_le_bytes()))

@@ -185,8 +185,11 @@ fn numbers_too_far_off_everywhere_are_no_damage() {
     }
     let (exit, faults, document) = found(&other.write(at.path()), &file, &["--allow", "quantised"]);
     assert_eq!(exit, 1);
-    assert!(!codes(&faults).contains(&"diff-damaged"), "{:#}", document["findings"]);
-    assert!(codes(&faults).contains(&"diff-loose"), "{:#}", document["findings"]);
+    assert!(!codes(&faults).contains(&"diff-few-beyond-type"), "{:#}", document["findings"]);
+    let told = document["findings"].as_array().unwrap().iter().find(|f| f["code"] == "diff-loose").unwrap();
+    let off = told["symptoms"].as_array().unwrap();
+    assert!(off.iter().all(|f| f["code"] == "diff-few-beyond-type"), "{told:#}");
+    assert!(told["message"].as_str().unwrap().starts_with(&format!("{} of ", off.len())), "{told:#}");
 }
 
 #[test]
@@ -235,7 +238,12 @@ fn a_scale_that_loses_all_numbers_allows_nothing() {
         block[2..].fill(0x88);
     }
     let (exit, faults, document) = found(&folder, &model.write(at.path()), &["--allow", "quantised"]);
-    assert_eq!((exit, codes(&faults).contains(&"diff-damaged")), (1, true), "{:#}", document["findings"]);
+    assert_eq!(
+        (exit, codes(&faults).contains(&"diff-few-beyond-type")),
+        (1, true),
+        "{:#}",
+        document["findings"]
+    );
 }
 
 /// A file of one tensor, by a header and its data.

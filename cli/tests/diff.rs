@@ -406,7 +406,7 @@ fn faults_show_through_quantisation() {
     tensor.bytes[7 * block + 16..8 * block].iter_mut().for_each(|b| *b ^= 0xa5);
     let path = changed.write(&folder.path().join("damaged"));
     let (exit, codes, document) = found(&model, &path, &["--allow", "quantised"]);
-    assert_eq!((exit, codes), (1, vec!["diff-damaged".to_owned()]), "{:#}", document["findings"]);
+    assert_eq!((exit, codes), (1, vec!["diff-few-beyond-type".to_owned()]), "{:#}", document["findings"]);
     assert!(document["findings"].to_string().contains("1 block is farther"), "{:#}", document["findings"]);
 
     let mut changed = Planted::of(&file);

@@ -230,3 +230,21 @@ fn a_default_that_was_taken_is_noted() {
     let note = report.findings.iter().find(|f| f.code.id == "config-default").unwrap();
     assert!(note.message.contains("rms_norm_eps = 1e-6"), "{}", note.message);
 }
+
+#[test]
+fn nothing_is_said_of_an_embedding_that_is_not_there_by_its_name() {
+    let config = testdata("qwen3-tiny/config.json");
+    let with = |weights: Vec<u8>| {
+        let files = vec![("model.safetensors", weights), ("config.json", config.clone())];
+        examine("model.safetensors", files, &Request::default())
+    };
+    let right = testdata("qwen3-tiny/model.safetensors");
+    assert!(with(right.clone()).counts.embedding > Some(0));
+    // As many bytes, so that everything else stays in its place.
+    let (name, other) = (b"\"model.embed_tokens.weight\"", b"\"model.embde_tokens.weight\"");
+    let at = right.windows(name.len()).position(|bytes| bytes == name).unwrap();
+    let mut misspelt = right;
+    misspelt[at..at + name.len()].copy_from_slice(other);
+    let report = with(misspelt);
+    assert_eq!((report.counts.embedding, errors(&report).is_empty()), (None, false));
+}

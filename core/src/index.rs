@@ -183,8 +183,12 @@ pub struct Rules {
 #[derive(Debug, Default)]
 pub struct TensorIndex {
     tensors: Vec<TensorInfo>,
-    by_name: HashMap<String, usize>,
+    /// Places of the tensors, sorted by their names: names stand in memory once, however many tensors there are.
+    by_name: Vec<usize>,
 }
+
+/// Of each name that was met, the place of the first tensor that has it.
+type Met = HashMap<String, usize>;
 
 impl TensorIndex {
     /// Judges every entry and gathers all faults into `findings`. Faulty entries are kept, without a byte
@@ -197,7 +201,7 @@ impl TensorIndex {
     ) -> TensorIndex {
         let mut index = TensorIndex::default();
         index.tensors.reserve(declared.len());
-        index.by_name.reserve(declared.len());
+        let mut met = Met::with_capacity(declared.len());
         let mut claims: Vec<Claims> = shards.iter().map(|_| Claims::default()).collect();
         for entry in declared {
             let (Some(shard), Some(claims)) = (shards.get(entry.shard), claims.get_mut(entry.shard)) else {
@@ -207,30 +211,28 @@ impl TensorIndex {
                 Some(range) => claims.ranges.push((range, index.tensors.len())),
                 None => claims.unknown = true,
             }
-            index.add(shards, entry, findings);
+            index.add(shards, entry, &mut met, findings);
         }
         for (shard, claims) in shards.iter().zip(claims) {
             index.judge_shard(shard, claims, rules, findings);
         }
-        index
+        TensorIndex::of(index.tensors)
     }
 
     /// Of tensors that were judged before: those of another index, some of them put together.
     pub(crate) fn of(tensors: Vec<TensorInfo>) -> TensorIndex {
-        let mut by_name = HashMap::with_capacity(tensors.len());
-        for (i, tensor) in tensors.iter().enumerate() {
-            by_name.entry(tensor.name.clone()).or_insert(i);
-        }
+        let mut by_name: Vec<usize> = (0..tensors.len()).collect();
+        by_name.sort_by_key(|&i| tensors.get(i).map(|t| t.name.as_str()));
         TensorIndex { tensors, by_name }
     }
 
-    fn add(&mut self, shards: &[Shard], entry: Declared, findings: &mut Findings) {
+    fn add(&mut self, shards: &[Shard], entry: Declared, met: &mut Met, findings: &mut Findings) {
         let file = |shard: usize| shards.get(shard).map_or("", |s| s.file.name()).to_owned();
         if entry.name.is_empty() {
             let f = Finding::new(&TENSOR_UNNAMED, "a tensor has an empty name");
             findings.push(f.file(file(entry.shard)).at(entry.entry_at));
         }
-        match self.by_name.entry(entry.name.clone()) {
+        match met.entry(entry.name.clone()) {
             Entry::Vacant(slot) => {
                 slot.insert(self.tensors.len());
             }
@@ -303,7 +305,9 @@ impl TensorIndex {
 
     /// The tensor of a name; of two with one name, the first.
     pub fn get(&self, name: &str) -> Option<&TensorInfo> {
-        self.by_name.get(name).and_then(|&i| self.tensors.get(i))
+        let name_of = |i: &usize| self.tensors.get(*i).map(|t| t.name.as_str());
+        let at = self.by_name.partition_point(|i| name_of(i) < Some(name));
+        self.by_name.get(at).filter(|i| name_of(i) == Some(name)).and_then(|&i| self.tensors.get(i))
     }
 
     /// Number of tensors.
@@ -464,6 +468,9 @@ impl Sweep<'_> {
     }
 }
 
+/// Why values are not read where [`overlap`] finds something.
+pub const OVERLAP: &str = "tensors lie over one another";
+
 /// The finding about tensors that lie over one another so often that together they hold more bytes than the files: a small
 /// file would take days to read. Those of a sound file never do.
 pub fn overlap(tensors: &TensorIndex, files: &[Arc<File>]) -> Option<Finding> {
@@ -474,8 +481,7 @@ pub fn overlap(tensors: &TensorIndex, files: &[Arc<File>]) -> Option<Finding> {
     let distinct = all.filter(|t| seen.insert((t.shard, t.entry_at, t.name.as_str())));
     let claimed = distinct.fold(0u64, |sum, t| sum.saturating_add(t.byte_len()));
     (claimed > there).then(|| {
-        let message = "tensors lie over one another, so that their values are not read";
-        let f = Finding::new(&TENSORS_OVERLAP, message);
+        let f = Finding::new(&TENSORS_OVERLAP, format!("{OVERLAP}, so that their values are not read"));
         f.versus(format!("at most the {there} bytes of the files"), format!("tensors of {claimed} bytes"))
     })
 }

@@ -171,7 +171,7 @@ pub struct Counts {
     /// The same with tied copies counted once, helper tensors and other parts of a larger model left out; `None` without
     /// an architecture.
     pub logical: Option<u64>,
-    /// Elements of the embedding; `None` without an architecture.
+    /// Elements of the embedding; `None` without an architecture, or where the embedding is not there by its name.
     pub embedding: Option<u64>,
     /// Tensors that the architecture asks of these files; `None` without an architecture.
     pub expected: Option<usize>,

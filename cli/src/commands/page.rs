@@ -33,12 +33,11 @@ impl NewPage {
     }
 
     /// Writes the page; `told` is where people are told of it.
-    pub(super) fn finish(mut self, page: &Page, told: Option<&mut Screen<'_>>) -> Result<()> {
-        let document = html::document(page);
-        self.file.write(document.as_bytes())?;
+    pub(super) fn finish(mut self, page: &Page<'_>, told: Option<&mut Screen<'_>>) -> Result<()> {
+        let bytes = self.file.write_by(|out| html::write(page, out))?;
         self.file.finish()?;
         match told {
-            Some(screen) => super::written(text::wrote(screen, &self.path, document.len() as u64)),
+            Some(screen) => super::written(text::wrote(screen, &self.path, bytes)),
             None => Ok(()),
         }
     }

@@ -7,11 +7,12 @@ use crate::progress::Bar;
 use crate::render::listing::Listing;
 use crate::render::{csv, html, json, natural, text};
 use crate::terminal::Screen;
-use scantling_core::check::{self, Request};
+use scantling_core::check::{self, Checked, Examined, Request};
 use scantling_core::error::Result;
 use scantling_core::finding::{Finding, Part, Severity};
 use scantling_core::kernel::Options;
 use scantling_core::registry::Registry;
+use scantling_core::source::WeightSource;
 use scantling_core::stats::{self, How, STATS_NO_TENSOR, Stats, TensorStats};
 
 /// Tensors that are chosen by name, up to which they are shown in detail.
@@ -36,7 +37,10 @@ pub(super) fn run(
     let page = NewPage::begin(args.html.as_ref(), &models, &[])?;
     let bar = Bar::new(args.quiet);
     let mut found = stats::run(source.as_ref(), &args.model, &chosen, how, kernel.as_ref(), &bar);
-    if let Some(finding) = none_chosen(args, all.len(), chosen.len()) {
+    let faults: Vec<Finding> =
+        source.findings().iter().filter(|f| f.severity == Severity::Error).cloned().collect();
+    let (format, all, chosen) = (source.format(), all.len(), chosen.len());
+    if let Some(finding) = none_chosen(args, all, chosen) {
         if args.form() == StatsForm::Csv {
             // A table has no place for it.
             note(look, &finding.message);
@@ -45,17 +49,19 @@ pub(super) fn run(
     }
     if let Some(page) = page {
         let told = args.form() == StatsForm::Text && !args.quiet;
-        page.finish(&self::page(registry, args, &found)?, told.then_some(&mut *screen))?;
+        let checked = inspected(registry, args, source)?;
+        let listing = Listing::new(SortKey::Name, &args.include, &args.exclude)?;
+        let options = html::Options { listing: &listing, sort: SortKey::Name, metadata: false };
+        page.finish(&html::stats(&checked, &found, options), told.then_some(&mut *screen))?;
     }
     // A page has them from the report that it is made of.
-    let faults = source.findings().iter().filter(|f| f.severity == Severity::Error).cloned();
     found.findings.splice(0..0, faults);
     if !detail {
         // Nobody asked to be told.
         found.tensors.iter_mut().for_each(|t| (t.histogram, t.blocks) = (None, None));
     }
     sort(&mut found, args.sort);
-    let model = stats_of(args, &source.format(), &found, all.len(), chosen.len());
+    let model = stats_of(args, &format, &found, all, chosen);
     match args.form() {
         StatsForm::Json => json::stats::stats(screen, &model),
         StatsForm::Csv => csv::stats(screen, &found)?,
@@ -83,14 +89,13 @@ fn none_chosen(args: &StatsArgs, all: usize, chosen: usize) -> Option<Finding> {
     Some(Finding::new(&STATS_NO_TENSOR, message).advice(advice))
 }
 
-/// The page: what an inspection shows, and the numbers.
-fn page(registry: &Registry, args: &StatsArgs, found: &Stats) -> Result<html::page::Page> {
+/// What a page shows beside the numbers: an inspection.
+fn inspected(registry: &Registry, args: &StatsArgs, source: Box<dyn WeightSource>) -> Result<Checked> {
     let parts = Part::ALL.into_iter().filter(|p| !matches!(p, Part::Tokenizer | Part::Data)).collect();
     let request = Request { parts, identity: false, must_check: false, ..Request::default() };
-    let checked = check::run(registry, &args.model, &request, &check::Silent)?;
-    let listing = Listing::new(SortKey::Name, &args.include, &args.exclude)?;
-    let options = html::Options { listing: &listing, sort: SortKey::Name, metadata: false };
-    Ok(html::stats(&checked, found, options))
+    let examined = check::examine(registry, source.as_ref(), &args.model, &request, &check::Silent)?;
+    let Examined { report, architecture, config } = examined;
+    Ok(Checked { source, report, architecture, config })
 }
 
 fn stats_of<'a>(

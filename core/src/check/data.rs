@@ -6,7 +6,7 @@ use crate::codes;
 use crate::dtype::{Class, DType};
 use crate::error::Result;
 use crate::finding::Finding;
-use crate::index::{Shape, TensorInfo, overlap};
+use crate::index::{OVERLAP, Shape, TensorInfo, overlap};
 use crate::kernel::{Kernel, Options};
 use crate::packed::Packed;
 use crate::parallel::on_all_cores;
@@ -55,7 +55,7 @@ pub(super) fn check(
     let tensors = source.tensors().tensors();
     let mut data = Data { findings: Vec::new(), unchecked: Vec::new() };
     if let Some(finding) = overlap(source.tensors(), source.files()) {
-        let (what, why) = ("tensor values".to_owned(), "tensors lie over one another".to_owned());
+        let (what, why) = ("tensor values".to_owned(), OVERLAP.to_owned());
         return Ok(Data { findings: vec![finding], unchecked: vec![Unchecked { what, why }] });
     }
     progress.begin("reading values", tensors.iter().fold(0u64, |n, t| n.saturating_add(t.byte_len())));

@@ -1,18 +1,19 @@
 //! The tensors of a source folded for display: layers that are alike share a row.
 
-use crate::index::TensorInfo;
+use crate::index::{ElementType, TensorInfo};
 use crate::names::{Parted, part, without_expert};
 use crate::report::{Row, RowPart, Section, SectionPlace};
 use crate::source::WeightSource;
 use crate::table::{TensorTable, Use};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 /// What makes two tensors share a row.
-#[derive(PartialEq, Eq, Hash, Clone)]
+#[derive(PartialEq, Eq, Hash)]
 struct RowKey<'a> {
     prefix: Option<&'a str>,
-    name: String,
-    dtype: String,
+    name: Cow<'a, str>,
+    dtype: &'a ElementType,
     shape: &'a [usize],
 }
 
@@ -33,7 +34,7 @@ pub(super) fn sections(
     copies: &[String],
 ) -> Vec<Section> {
     let known = table.map(|t| places(t, source)).unwrap_or_default();
-    let mut rows: Vec<(Row, RowKey<'_>, Option<Known>)> = Vec::new();
+    let mut rows: Vec<(Row, Option<&str>, Option<Known>)> = Vec::new();
     let mut by_key: HashMap<RowKey<'_>, usize> = HashMap::new();
     for tensor in source.tensors().tensors() {
         let parted = part(&tensor.name);
@@ -46,10 +47,9 @@ pub(super) fn sections(
                 row.tied |= copies.contains(&tensor.name);
             }
             None => {
-                by_key.insert(key.clone(), rows.len());
                 let row = Row {
-                    name: key.name.clone(),
-                    dtype: key.dtype.clone(),
+                    name: key.name.clone().into_owned(),
+                    dtype: key.dtype.to_string(),
                     shape: tensor.shape.clone(),
                     elements: tensor.elements(),
                     tensors: 1,
@@ -58,7 +58,8 @@ pub(super) fn sections(
                     tied: copies.contains(&tensor.name),
                     parts: parts(tensor),
                 };
-                rows.push((row, key, place));
+                rows.push((row, key.prefix, place));
+                by_key.insert(key, rows.len().saturating_sub(1));
             }
         }
     }
@@ -91,11 +92,11 @@ fn key_of<'a>(
     known: &HashMap<String, Known>,
 ) -> (RowKey<'a>, Option<Known>) {
     let (prefix, name) = match parted {
-        Some(p) => (Some(p.prefix), p.local),
-        None => (None, tensor.name.clone()),
+        Some(p) => (Some(p.prefix), Cow::Owned(p.local)),
+        None => (None, Cow::Borrowed(tensor.name.as_str())),
     };
     let place = known.get(&place_key(prefix, &name)).copied();
-    let key = RowKey { prefix, name, dtype: tensor.dtype.to_string(), shape: &tensor.shape };
+    let key = RowKey { prefix, name, dtype: &tensor.dtype, shape: &tensor.shape };
     (key, place)
 }
 
@@ -121,15 +122,15 @@ fn places(table: &TensorTable, source: &dyn WeightSource) -> HashMap<String, Kno
 }
 
 /// Sorts rows into sections, known ones in the table's order, others in the file's.
-fn gather(rows: Vec<(Row, RowKey<'_>, Option<Known>)>, table: Option<&TensorTable>) -> Vec<Section> {
+fn gather(rows: Vec<(Row, Option<&str>, Option<Known>)>, table: Option<&TensorTable>) -> Vec<Section> {
     let mut global = Vec::new();
     let mut last = Vec::new();
     let (mut unexpected, mut outside) = (Vec::new(), Vec::new());
     let mut stacks: Vec<(String, Vec<(Row, usize)>)> = Vec::new();
     let mut stack_of: HashMap<String, usize> = HashMap::new();
-    for (at, (row, key, place)) in rows.into_iter().enumerate() {
+    for (at, (row, prefix, place)) in rows.into_iter().enumerate() {
         let order = place.map_or(usize::MAX / 2 + at, |k| k.order);
-        match (key.prefix, place) {
+        match (prefix, place) {
             (None, None) if table.is_some_and(|t| t.is_outside(&row.name)) => outside.push((row, order)),
             (None, None) if table.is_some() => unexpected.push((row, order)),
             (None, Some(place)) if place.last => last.push((row, order)),

@@ -519,10 +519,12 @@ fn counts(source: &dyn WeightSource, table: Option<&crate::table::TensorTable>, 
         let others = sum(&mut tensors.tensors().iter().filter(outside).map(|t| t.elements()));
         let own = stored.saturating_sub(others);
         counts.logical = Some(own.saturating_sub(twice).saturating_sub(helpers));
-        let embeddings = present().filter(|(_, row)| row.usage == Use::Embedding);
-        counts.embedding = Some(sum(&mut embeddings.map(|(t, _)| t.elements())));
         let asked =
             |s: &crate::table::Stored<'_>| s.row.absence == Absence::Fault || tensors.get(&s.name).is_some();
+        // Where one is missing, or goes by another name, nobody knows how many elements there are.
+        let all = table.named(source.dialect()).filter(asked);
+        let mut embeddings = all.filter(|s| s.row.usage == Use::Embedding).map(|s| tensors.get(&s.name));
+        counts.embedding = embeddings.try_fold(0u64, |sum, t| Some(sum.saturating_add(t?.elements())));
         counts.expected = Some(table.named(source.dialect()).filter(asked).count());
     }
     counts

@@ -1,14 +1,14 @@
 //! Why two tensors differ: what is tried on those that do, and what it comes to over all of them.
 
 use super::compare::Bound;
-use super::gathered::{loose, spread, together};
+use super::gathered::{spread, together};
 use super::pairing::{Matched, Unit, is_other};
 use super::sample::{self, Reader};
 use super::{Class, Measured, Pair, places_of};
 use crate::check::Checked;
 use crate::codes;
 use crate::convert::{Converted, interleaved};
-use crate::finding::{Finding, Findings};
+use crate::finding::{Code, Finding, Findings};
 use crate::kernel::Kernel;
 use crate::quant::rounding::float_step;
 use crate::table::{Conversion, Use};
@@ -45,6 +45,10 @@ codes! {
         "a small part of a tensor differs, and all the rest does not",
         "No conversion, quantisation or training does that: bytes were damaged, or written over. Fetch the file again, and compare \
          its hash with the published one.";
+    pub static FEW_BEYOND = Error, Data, "diff-few-beyond-type",
+        "a few numbers of a tensor are farther from the original than its type accounts for",
+        "All others are as near as rounding leaves them, which no quantiser and no training does: bytes were damaged, or written \
+         over. Fetch the file again, and compare its hash with the published one.";
     pub static BEYOND = Error, Data, "diff-beyond-type",
         "a quantised tensor is farther from the original than its type accounts for",
         "The numbers are alike, but the errors are larger than those of ggml's quantiser on numbers of such a distribution: it was \
@@ -95,9 +99,6 @@ pub(super) fn is_near(measured: &Measured) -> bool {
     measured.distance.cosine() >= NEAR_COSINE && measured.distance.relative() <= 1.0
 }
 
-/// What is said of numbers that are beyond what rounding accounts for.
-pub(super) const TYPE_BOUND: &str = "than the type accounts for";
-
 /// Element types that round by more than this do not keep the bits of a row.
 const COARSE: f64 = 0.02;
 
@@ -112,6 +113,9 @@ pub(super) fn of(
     kernel: &dyn Kernel,
 ) -> Vec<Finding> {
     let mut looking = Looking { kernel, matched, heads, samples: HashMap::new(), tried: 0 };
+    // Numbers that are too far off in tensor after tensor are no damage to a file.
+    let loose = beyond_everywhere(pairs);
+    let mut off = Findings::new();
     let mut findings = Findings::new();
     let mut left = Vec::new();
     for (i, (matched, pair)) in matched.iter().zip(pairs).enumerate() {
@@ -122,6 +126,7 @@ pub(super) fn of(
             findings.push(looking.of_shape(matched, pair));
         } else if is_other(pair.class) {
             match looking.alone(matched, pair) {
+                Some(cause) if loose.is_some() && cause.code.id == FEW_BEYOND.id => off.push(cause),
                 Some(cause) => findings.push(cause),
                 None => left.push(i),
             }
@@ -137,7 +142,23 @@ pub(super) fn of(
     findings.extend(places_of::misplaced(pairs, &moved));
     left.retain(|i| !moved.contains_key(i));
     findings.extend(spread(pairs, &left));
-    together(loose(findings.into_vec(), pairs))
+    if let Some(differing) = loose.filter(|_| !off.is_empty()) {
+        let message = format!(
+            "{} of {differing} tensors that differ have numbers farther off than their types account for",
+            off.count()
+        );
+        let f =
+            Finding::new(&LOOSE, message).advice("compare with the checkpoint that it was converted from");
+        findings.push(f.because_of_this(off.into_vec()));
+    }
+    together(findings.into_vec())
+}
+
+/// How many tensors differ, where half of them or more have numbers farther off than their types account for.
+fn beyond_everywhere(pairs: &[Pair]) -> Option<usize> {
+    let differing = || pairs.iter().filter_map(|p| p.measured.as_ref()).filter(|m| m.distance.differing > 0);
+    let (all, beyond) = (differing().count(), differing().filter(|m| m.beyond > 0).count());
+    (beyond >= 4 && beyond.saturating_mul(2) >= all).then_some(all)
 }
 
 /// Widths of heads that rows may be put in another order in.
@@ -159,6 +180,13 @@ pub(super) fn head_widths(sides: [&Checked; 2]) -> Vec<usize> {
     widths.dedup();
     widths.retain(|d| *d > 2 && d.is_multiple_of(2));
     widths
+}
+
+/// Where the numbers of one tensor are those of another in another order: what it is, and what to do about it.
+struct Cause {
+    code: &'static Code,
+    message: String,
+    advice: &'static str,
 }
 
 struct Looking<'m, 's> {
@@ -273,13 +301,13 @@ impl<'m, 's> Looking<'m, 's> {
                 _ => ("values are", "the first is"),
             };
             let message = format!(
-                "{} {what} farther from the first model {TYPE_BOUND}, and the rest is not; {place} at {}, the worst value \
+                "{} {what} farther from the first model than the type accounts for, and the rest is not; {place} at {}, the worst value \
                  differs by {:.3e}",
                 measured.beyond,
                 element(x.shape(), first),
                 d.max()
             );
-            return Some(at(finding(&DAMAGED, message), b, first));
+            return Some(at(finding(&FEW_BEYOND, message), b, first));
         }
         let allowed = allowance([a, b]);
         let vector = matched.usage.is_some_and(|usage| matches!(usage, Use::Scale | Use::Bias))
@@ -325,17 +353,7 @@ impl<'m, 's> Looking<'m, 's> {
         }
         self.permuted(x, y, allowed)
             .or_else(|| self.experts(x, y, allowed))
-            .map(|(code, message)| {
-                let advice = match code.id {
-                    id if id == ROWS_PERMUTED.id => {
-                        "convert again with the order of rows that the family has: llama's queries and keys are interleaved once"
-                    }
-                    id if id == TRANSPOSED.id => "write the matrix with outputs before inputs",
-                    id if id == EXPERTS_REORDERED.id => "number the experts, and the router's rows, as the first model does",
-                    _ => "write the rows in the order of the first model",
-                };
-                finding(code, message).advice(advice)
-            })
+            .map(|Cause { code, message, advice }| finding(code, message).advice(advice))
     }
 
     /// Elements or blocks that a bound is held against.
@@ -349,12 +367,7 @@ impl<'m, 's> Looking<'m, 's> {
     }
 
     /// The same rows or columns elsewhere.
-    fn permuted(
-        &self,
-        x: &Converted<'s>,
-        y: &Converted<'s>,
-        allowed: f64,
-    ) -> Option<(&'static crate::finding::Code, String)> {
+    fn permuted(&self, x: &Converted<'s>, y: &Converted<'s>, allowed: f64) -> Option<Cause> {
         let (one, other) = (self.reader(x), self.reader(y));
         let rows = other.rows();
         if x.shape().len() != 2 {
@@ -362,6 +375,11 @@ impl<'m, 's> Looking<'m, 's> {
         }
         let places = sample::places(0, rows);
         let theirs = sample::rows(&other, &places);
+        let permuted = |message| Cause {
+            code: &ROWS_PERMUTED,
+            message,
+            advice: "convert again with the order of rows that the family has: llama's queries and keys are interleaved once",
+        };
         for &head in self.heads.iter().filter(|head| rows.is_multiple_of(**head)) {
             let inverse: Vec<usize> = (0..head).map(|row| interleaved(row, head)).collect();
             let back = |row: usize| {
@@ -374,14 +392,14 @@ impl<'m, 's> Looking<'m, 's> {
                 let message = format!(
                     "within heads of {head}, the second model has the rows side by side (0 1 0 1) that the first has half a head apart"
                 );
-                return Some((&ROWS_PERMUTED, message));
+                return Some(permuted(message));
             }
             let there: Vec<usize> = places.iter().map(|row| back(*row)).collect();
             if sample::apart(&sample::rows(&one, &there), &theirs) <= allowed {
                 let message = format!(
                     "within heads of {head}, the second model has the rows half a head apart that the first has side by side (0 1 0 1)"
                 );
-                return Some((&ROWS_PERMUTED, message));
+                return Some(permuted(message));
             }
         }
         if rows == other.cols() {
@@ -398,7 +416,11 @@ impl<'m, 's> Looking<'m, 's> {
             let turned: Vec<f32> =
                 grid().map(|(i, j)| pick(&ours, j, places.get(i).copied().unwrap_or(0))).collect();
             if sample::apart(&turned, &straight) <= allowed {
-                return Some((&TRANSPOSED, "rows and columns are exchanged".to_owned()));
+                return Some(Cause {
+                    code: &TRANSPOSED,
+                    message: "rows and columns are exchanged".to_owned(),
+                    advice: "write the matrix with outputs before inputs",
+                });
             }
         }
         self.reordered(&one, &other, &places, allowed)
@@ -411,7 +433,7 @@ impl<'m, 's> Looking<'m, 's> {
         other: &Reader<'_, '_>,
         places: &[usize],
         allowed: f64,
-    ) -> Option<(&'static crate::finding::Code, String)> {
+    ) -> Option<Cause> {
         const MOST_ROWS: usize = 1 << 20;
         if allowed > COARSE || one.rows() > MOST_ROWS || one.rows() < 4 {
             return None;
@@ -433,17 +455,12 @@ impl<'m, 's> Looking<'m, 's> {
                 "all {} rows looked at are there elsewhere: row {place} is row {from} of the first model",
                 places.len()
             );
-            (&ROWS_REORDERED, message)
+            Cause { code: &ROWS_REORDERED, message, advice: "write the rows in the order of the first model" }
         })
     }
 
     /// Stacked experts in another order.
-    fn experts(
-        &self,
-        x: &Converted<'s>,
-        y: &Converted<'s>,
-        allowed: f64,
-    ) -> Option<(&'static crate::finding::Code, String)> {
+    fn experts(&self, x: &Converted<'s>, y: &Converted<'s>, allowed: f64) -> Option<Cause> {
         const MOST_EXPERTS: usize = 1024;
         let &[experts, rows, _] = x.shape() else { return None };
         if !(2..=MOST_EXPERTS).contains(&experts) {
@@ -471,7 +488,11 @@ impl<'m, 's> Looking<'m, 's> {
             .collect();
         (!moved.is_empty()).then(|| {
             let shown = moved.get(..moved.len().min(8)).unwrap_or_default().join(", ");
-            (&EXPERTS_REORDERED, format!("{} experts are others of the first model: {shown}", moved.len()))
+            Cause {
+                code: &EXPERTS_REORDERED,
+                message: format!("{} experts are others of the first model: {shown}", moved.len()),
+                advice: "number the experts, and the router's rows, as the first model does",
+            }
         })
     }
 
@@ -530,5 +551,5 @@ fn at(finding: Finding, unit: &Unit<'_>, index: u64) -> Finding {
     let (Some((file, start)), Some((dtype, _))) = (&unit.place, raw) else { return finding };
     let block = index.checked_div(dtype.block_values() as u64).unwrap_or(0);
     let offset = block.saturating_mul(dtype.block_bytes() as u64).saturating_add(*start);
-    finding.file(file).at(offset)
+    finding.file(*file).at(offset)
 }

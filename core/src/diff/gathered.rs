@@ -1,39 +1,9 @@
 //! What many tensors have in common, told once.
 
-use super::causes::{DAMAGED, FAR, LOOSE, NEAR, TYPE_BOUND, is_near};
+use super::causes::{FAR, NEAR, is_near};
 use super::{Class, Pair};
 use crate::finding::{Finding, Findings};
 use std::collections::HashMap;
-
-/// Numbers that are too far off in tensor after tensor are no damage to a file.
-pub(super) fn loose(findings: Vec<Finding>, pairs: &[Pair]) -> Vec<Finding> {
-    let measured = pairs.iter().filter_map(|p| p.measured.as_ref()).filter(|m| m.distance.differing > 0);
-    let (all, beyond) = measured.fold((0usize, 0usize), |(all, beyond), m| {
-        (all.saturating_add(1), beyond.saturating_add(usize::from(m.beyond > 0)))
-    });
-    if beyond < 4 || beyond.saturating_mul(2) < all {
-        return findings;
-    }
-    let (mut kept, mut off) = (Vec::new(), Vec::new());
-    for finding in findings {
-        let which = if finding.code.id == DAMAGED.id && finding.message.contains(TYPE_BOUND) {
-            &mut off
-        } else {
-            &mut kept
-        };
-        which.push(finding);
-    }
-    if off.is_empty() {
-        return kept;
-    }
-    let message = format!(
-        "{} of {all} tensors that differ have numbers farther off than their types account for",
-        off.len()
-    );
-    let f = Finding::new(&LOOSE, message).because_of_this(off);
-    kept.push(f.advice("compare with the checkpoint that it was converted from"));
-    kept
-}
 
 /// Findings of one code that say the same of many tensors, as one.
 pub(super) fn together(findings: Vec<Finding>) -> Vec<Finding> {

@@ -24,7 +24,7 @@ use crate::check::{Checked, Progress};
 use crate::convert::Step;
 use crate::error::Result;
 use crate::finding::{Finding, Severity};
-use crate::index::overlap;
+use crate::index::{OVERLAP, overlap};
 use crate::kernel::{Kernel, Options};
 use crate::parallel::on_cores;
 use crate::registry::Registry;
@@ -132,8 +132,7 @@ pub fn run(
     let over = |side: &&Checked| overlap(side.source.tensors(), side.source.files()).is_some();
     if sides.iter().any(over) {
         // A small file would take days to read.
-        let why = "tensors of its file lie over one another";
-        paired.matched.iter_mut().for_each(|matched| matched.apart = Some(why));
+        paired.matched.iter_mut().for_each(|matched| matched.apart = Some(OVERLAP));
     }
     let bytes = |unit: &Option<Unit<'_>>| unit.as_ref().map_or(0, |u| u.stored.bytes);
     let total =

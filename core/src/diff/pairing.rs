@@ -31,7 +31,7 @@ pub(super) struct Unit<'s> {
     pub stored: Stored,
     pub dtype: Option<DType>,
     /// Where its bytes begin, where it is one tensor of its own: file and offset.
-    pub place: Option<(String, u64)>,
+    pub place: Option<(&'s str, u64)>,
     /// Why not, in words.
     pub numbers: Result<Converted<'s>, String>,
     /// Its bytes, where nothing can be read out of them.
@@ -290,9 +290,10 @@ impl<'s> Pairing<'s, '_> {
         Unit { stored, dtype: info.dtype.known(), place: self.place(side, info), numbers, unread }
     }
 
-    fn place(&self, side: usize, info: &TensorInfo) -> Option<(String, u64)> {
-        let file = self.sources[side].files().get(info.shard)?;
-        info.bytes.as_ref().map(|bytes| (file.name().to_owned(), bytes.start))
+    fn place(&self, side: usize, info: &TensorInfo) -> Option<(&'s str, u64)> {
+        let source = self.sources[side];
+        let file = source.files().get(info.shard)?;
+        info.bytes.as_ref().map(|bytes| (file.name(), bytes.start))
     }
 
     /// Tensors whose names stand twice in a file: which of them is meant is not told.

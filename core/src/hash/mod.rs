@@ -15,7 +15,7 @@ pub use semantic::{Names, semantic};
 pub use stored::stored;
 
 use crate::check::Progress;
-use crate::index::{TensorInfo, overlap};
+use crate::index::{OVERLAP, TensorInfo, overlap};
 use crate::parallel::on_cores;
 use crate::source::WeightSource;
 use sha2::{Digest as _, Sha256};
@@ -137,9 +137,9 @@ impl Hashes {
 
     /// What these digests come to where the files cannot be read within reason: nothing.
     fn refused(mut self, source: &dyn WeightSource, wanted: Wanted<'_>) -> Option<Hashes> {
-        let why = overlap(source.tensors(), source.files())?.message;
+        overlap(source.tensors(), source.files())?;
         let all = source.tensors().tensors().iter().flat_map(TensorInfo::stored);
-        all.filter(|t| wanted(&[&t.name])).for_each(|t| self.leave_out(&t.name, why.as_str(), true));
+        all.filter(|t| wanted(&[&t.name])).for_each(|t| self.leave_out(&t.name, OVERLAP, true));
         Some(self)
     }
 

@@ -14,7 +14,7 @@ pub mod tally;
 use crate::check::{DATA_NOT_FINITE, DATA_UNREADABLE, Progress, look_at};
 use crate::codes;
 use crate::finding::{Finding, Severity};
-use crate::index::{ElementType, Shape, TensorInfo, overlap, role};
+use crate::index::{ElementType, OVERLAP, Shape, TensorInfo, overlap, role};
 use crate::kernel::Kernel;
 use crate::names;
 use crate::parallel::on_cores;
@@ -111,8 +111,8 @@ pub fn run(
     progress: &dyn Progress,
 ) -> Stats {
     if let Some(finding) = overlap(source.tensors(), source.files()) {
-        let why = "tensors lie over one another".to_owned();
-        let unchecked = vec![Unchecked { what: format!("values of {} tensors", tensors.len()), why }];
+        let what = format!("values of {} tensors", tensors.len());
+        let unchecked = vec![Unchecked { what, why: OVERLAP.to_owned() }];
         return Stats { findings: vec![finding], unchecked, ..Stats::default() };
     }
     let bytes = tensors.iter().fold(0u64, |sum, t| sum.saturating_add(t.byte_len()));

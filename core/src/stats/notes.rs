@@ -211,19 +211,25 @@ struct CopiedLayer {
 impl Copies {
     /// Bytes are compared where all figures agree already.
     fn of(source: &dyn WeightSource, tensors: &[TensorStats]) -> Copies {
-        let mut alike: HashMap<_, Vec<usize>> = HashMap::new();
-        let mut first = Vec::with_capacity(tensors.len());
-        for (i, tensor) in tensors.iter().enumerate() {
+        let key = |tensor: &TensorStats| {
             let t = &tensor.tally;
-            let figures = [t.min, t.max, t.mean, t.spread].map(f64::to_bits);
-            let key = (&tensor.dtype, &tensor.shape, t.count, t.zeros, t.nan, figures);
-            let seen = alike.entry(key).or_default();
-            let same =
-                seen.iter().copied().find(|j| tensors.get(*j).is_some_and(|t| same_bytes(source, t, tensor)));
-            if same.is_none() {
-                seen.push(i);
+            (t.count, t.zeros, t.nan, [t.min, t.max, t.mean, t.spread].map(f64::to_bits))
+        };
+        // Sorted rather than kept in a map: of a hundred thousand tensors nearly every one is alone.
+        let mut order: Vec<(usize, &TensorStats)> = tensors.iter().enumerate().collect();
+        let by = |a: &TensorStats, b: &TensorStats| {
+            key(a).cmp(&key(b)).then_with(|| (&a.dtype, &a.shape).cmp(&(&b.dtype, &b.shape)))
+        };
+        order.sort_by(|(_, a), (_, b)| by(a, b));
+        let mut first: Vec<usize> = (0..tensors.len()).collect();
+        for alike in order.chunk_by(|(_, a), (_, b)| by(a, b).is_eq()) {
+            let mut seen: Vec<(usize, &TensorStats)> = Vec::new();
+            for (i, tensor) in alike {
+                match (seen.iter().find(|(_, other)| same_bytes(source, other, tensor)), first.get_mut(*i)) {
+                    (Some((same, _)), Some(first)) => *first = *same,
+                    _ => seen.push((*i, tensor)),
+                }
             }
-            first.push(same.unwrap_or(i));
         }
         let mut copies = Copies { first, told: BTreeSet::new(), layers: Vec::new() };
         copies.find_layers(tensors);

@@ -2,7 +2,7 @@
 
 use super::heat::{About, Fold, Map, Scale, digits};
 use super::inspect::{self, remark, title, value};
-use super::page::{Cell, Column, List, Page, Standing, Table, TensorRow, Tile, TypeShare, Verdict};
+use super::page::{Cell, Column, List, Page, Rows, Standing, Table, TensorRow, Tile, TypeShare, Verdict};
 use super::tensors;
 use crate::render::natural;
 use crate::render::text::diff::{headline, looked_at, steps};
@@ -39,11 +39,11 @@ const RELATIVE: usize = 2;
 const FACTS: usize = 200;
 
 /// The page of a comparison. The first model tells which kinds of tensors there are.
-pub fn diff(first: &Checked, found: &Diff, allowed: Allowed) -> Page {
+pub fn diff<'a>(first: &Checked, found: &'a Diff, allowed: Allowed) -> Page<'a> {
     let [a, b] = &found.sides;
     let mut pairs: Vec<&Pair> = found.pairs.iter().collect();
     pairs.sort_by(|x, y| natural::compare(&x.name, &y.name));
-    let mut rows: Vec<TensorRow> = pairs.into_iter().map(row).collect();
+    let mut rows = Rows::new(pairs.len(), move |at| pairs.get(at).map(|pair| row(pair)).unwrap_or_default());
     let types = types(&rows);
     let kinds = tensors::kinds(first, &types, &mut rows);
     let apart = |row: &TensorRow| match row.cells.get(RELATIVE) {
@@ -158,9 +158,9 @@ fn cells(pair: &Pair) -> Vec<Cell> {
 }
 
 /// The element types of the second model, the one with the most bytes first.
-fn types(rows: &[TensorRow]) -> Vec<TypeShare> {
+fn types(rows: &Rows<'_>) -> Vec<TypeShare> {
     let mut types: Vec<TypeShare> = Vec::new();
-    for row in rows {
+    for row in rows.iter() {
         let share = match types.iter_mut().position(|t| t.name == row.dtype) {
             Some(at) => types.get_mut(at),
             None => {

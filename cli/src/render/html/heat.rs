@@ -1,7 +1,7 @@
 //! Layers by kinds as a table whose cells have colours: the number stands in each, and the scale beside it.
 
 use super::markup::Html;
-use super::page::{Kind, TensorRow};
+use super::page::{Kind, Rows, TensorRow};
 use crate::render::words::plural;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -117,12 +117,12 @@ impl Map {
     pub fn all(
         about: About,
         kinds: &[Kind],
-        tensors: &[TensorRow],
+        tensors: &Rows<'_>,
         value: impl Fn(&TensorRow) -> Option<f64>,
     ) -> Vec<Map> {
         let mut sums: BTreeMap<(usize, usize), Sum> = BTreeMap::new();
-        for tensor in tensors {
-            if let (Some(layer), Some(value)) = (tensor.layer, value(tensor)) {
+        for tensor in tensors.iter() {
+            if let (Some(layer), Some(value)) = (tensor.layer, value(&tensor)) {
                 sums.entry((tensor.kind, layer)).or_default().add(value, tensor.elements as f64);
             }
         }
@@ -158,10 +158,10 @@ impl Map {
     }
 
     /// Marks the cells of tensors that hold numbers which are none, whatever the others come to.
-    pub fn marked(mut self, tensors: &[TensorRow], lost: impl Fn(&TensorRow) -> u64) -> Map {
+    pub fn marked(mut self, tensors: &Rows<'_>, lost: impl Fn(&TensorRow) -> u64) -> Map {
         let mut counts: BTreeMap<(usize, usize), u64> = BTreeMap::new();
-        for tensor in tensors {
-            if let (Some(layer), n @ 1..) = (tensor.layer, lost(tensor)) {
+        for tensor in tensors.iter() {
+            if let (Some(layer), n @ 1..) = (tensor.layer, lost(&tensor)) {
                 let count = counts.entry((tensor.kind, layer)).or_default();
                 *count = count.saturating_add(n);
             }
@@ -189,7 +189,7 @@ impl Map {
     }
 
     /// The picture, as a figure with its scale. `number` tells it from others on the page.
-    pub(super) fn write(&self, html: &mut Html, number: usize) {
+    pub(super) fn write(&self, html: &mut Html<'_>, number: usize) {
         let About { title, explain, show, .. } = self.about;
         let range = Range::of(self);
         html.open("figure", &[("class", "heat")]);
@@ -222,7 +222,7 @@ impl Map {
         html.raw("\n");
     }
 
-    fn table(&self, html: &mut Html, range: &Range) {
+    fn table(&self, html: &mut Html<'_>, range: &Range) {
         let About { title, show, .. } = self.about;
         let every = [1, 2, 4, 8, 16, 32].into_iter().find(|n| self.layers.len() / n <= 24).unwrap_or(64);
         html.open("table", &[]);
@@ -269,7 +269,7 @@ impl Map {
     }
 
     /// What has a colour beside the scale.
-    fn apart(&self, html: &mut Html) {
+    fn apart(&self, html: &mut Html<'_>) {
         let cells = || self.rows.iter().flat_map(|row| &row.numbers);
         let marked = self.rows.iter().flat_map(|row| &row.lost).filter(|n| **n > 0).count();
         let lost = marked.max(cells().flatten().filter(|n| !n.is_finite()).count());
@@ -287,7 +287,7 @@ impl Map {
         }
     }
 
-    fn left_out(&self, html: &mut Html) {
+    fn left_out(&self, html: &mut Html<'_>) {
         let (kinds, layers) = self.hidden;
         let say = |n: usize, what: &str| (n > 0).then(|| format!("{n} more {what}"));
         let more: Vec<String> = [say(kinds, "kinds"), say(layers, "layers")].into_iter().flatten().collect();
@@ -342,7 +342,7 @@ impl Range {
         }
     }
 
-    fn legend(&self, html: &mut Html, show: fn(f64) -> String) {
+    fn legend(&self, html: &mut Html<'_>, show: fn(f64) -> String) {
         if self.low == 0.0 && self.high == 0.0 {
             return; // Nothing is on the scale.
         }

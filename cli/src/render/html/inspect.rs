@@ -32,7 +32,7 @@ pub struct Options<'a> {
 }
 
 /// The page of an inspection.
-pub fn inspect(checked: &Checked, options: Options<'_>) -> Page {
+pub fn inspect<'a>(checked: &'a Checked, options: Options<'_>) -> Page<'a> {
     let report = &checked.report;
     let source = checked.source.as_ref();
     let types: Vec<TypeShare> = report.types.iter().map(share).collect();
@@ -195,7 +195,7 @@ fn verdict(report: &Report) -> Verdict {
 }
 
 /// Faults in the order of the report, causes first; then the notes.
-fn findings(page: &mut Page, report: &Report) {
+fn findings(page: &mut Page<'_>, report: &Report) {
     let why = if judged::is_unknown(report) { judged::why_not(report) } else { None };
     let said = |f: &&Finding| !why.is_some_and(|why| std::ptr::eq(why, *f));
     let is_note = |f: &&Finding| f.severity == Severity::Note;

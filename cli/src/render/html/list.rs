@@ -2,6 +2,9 @@
 //! stands once, since a model may have some ten thousand tensors.
 
 use super::page::{Cell, Histogram, Page, TensorRow};
+use crate::render::json::Each;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
@@ -10,28 +13,34 @@ const BARS: usize = 64;
 /// Heights of its bars.
 const DIGITS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz+-";
 
-/// All that the script needs.
-pub(super) fn data(page: &Page) -> Value {
-    let list = &page.list;
-    let mut types = Words::default();
-    let mut shapes = Words::default();
-    let rows: Vec<Value> = list.rows.iter().map(|row| self::row(row, &mut types, &mut shapes)).collect();
-    let columns = list.columns.iter().map(|c| json!([c.id, c.title, c.explain, c.narrow, c.words]));
-    let kinds = page.kinds.iter().map(|k| json!([shown(&k.full_name()), k.group.word()]));
-    json!({
-        "columns": columns.collect::<Vec<_>>(),
-        "kinds": kinds.collect::<Vec<_>>(),
-        "types": types.all,
-        "shapes": shapes.all,
-        "files": list.files.iter().map(|f| shown(f)).collect::<Vec<_>>(),
-        "sort": [list.sorted.0, list.sorted.1],
-        "hidden": list.hidden,
-        "rows": rows,
-    })
+/// All that the script needs, written as it is made.
+pub(super) struct Data<'p>(pub &'p Page<'p>);
+
+impl Serialize for Data<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (page, list) = (self.0, &self.0.list);
+        let (mut types, mut shapes) = (Words::default(), Words::default());
+        for row in list.rows.iter() {
+            types.add(&row.dtype);
+            shapes.add(&row.shape);
+        }
+        let columns = list.columns.iter().map(|c| json!([c.id, c.title, c.explain, c.narrow, c.words]));
+        let kinds = || page.kinds.iter().map(|k| json!([shown(&k.full_name()), k.group.word()]));
+        let mut data = serializer.serialize_map(None)?;
+        data.serialize_entry("columns", &columns.collect::<Vec<_>>())?;
+        data.serialize_entry("kinds", &Each(kinds))?;
+        data.serialize_entry("types", &types.all)?;
+        data.serialize_entry("shapes", &shapes.all)?;
+        data.serialize_entry("files", &Each(|| list.files.iter().map(|f| shown(f))))?;
+        data.serialize_entry("sort", &json!([list.sorted.0, list.sorted.1]))?;
+        data.serialize_entry("hidden", &list.hidden)?;
+        data.serialize_entry("rows", &Each(|| list.rows.iter().map(|row| self::row(&row, &types, &shapes))))?;
+        data.end()
+    }
 }
 
 /// Name, layer, kind, type, shape, elements, bytes, file, offset, note, what stands in further columns, histogram.
-fn row(row: &TensorRow, types: &mut Words, shapes: &mut Words) -> Value {
+fn row(row: &TensorRow, types: &Words, shapes: &Words) -> Value {
     let mut cells = vec![
         json!(shown(&row.name)),
         json!(row.layer),
@@ -95,13 +104,15 @@ struct Words {
 }
 
 impl Words {
-    fn number(&mut self, word: &str) -> usize {
-        let next = self.all.len();
-        let number = *self.numbers.entry(word.to_owned()).or_insert(next);
-        if number == next {
+    fn add(&mut self, word: &str) {
+        if !self.numbers.contains_key(word) {
+            self.numbers.insert(word.to_owned(), self.all.len());
             self.all.push(shown(word));
         }
-        number
+    }
+
+    fn number(&self, word: &str) -> Option<usize> {
+        self.numbers.get(word).copied()
     }
 }
 
@@ -132,7 +143,8 @@ mod tests {
     #[test]
     fn words_stand_once() {
         let mut words = Words::default();
-        assert_eq!(["F32", "BF16", "F32"].map(|w| words.number(w)), [0, 1, 0]);
+        ["F32", "BF16", "F32"].iter().for_each(|word| words.add(word));
+        assert_eq!(["F32", "BF16", "F64"].map(|word| words.number(word)), [Some(0), Some(1), None]);
         assert_eq!(words.all, ["F32", "BF16"]);
     }
 }

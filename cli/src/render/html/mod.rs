@@ -20,17 +20,18 @@ pub use stats::stats;
 use markup::Html;
 use page::Page;
 use parts::Part;
+use std::io::{self, Write};
 
 /// How the page looks.
 const STYLE: &str = include_str!("style.css");
 /// What sorts and searches its list.
 const SCRIPT: &str = include_str!("script.js");
 
-/// The page as a document.
-pub fn document(page: &Page) -> String {
+/// Writes the page as a document; how many bytes that takes.
+pub fn write(page: &Page<'_>, out: &mut dyn Write) -> io::Result<u64> {
     // A checkout with other line ends gives the same bytes.
     let (style, script) = (STYLE.replace('\r', ""), SCRIPT.replace('\r', ""));
-    let mut html = Html::new();
+    let mut html = Html::new(out);
     html.raw("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
     // Before anything that it is to hold.
     let policy = policy::of(&style, &script);
@@ -43,13 +44,13 @@ pub fn document(page: &Page) -> String {
     html.code("style", &style);
     html.raw("\n</head>\n<body>\n");
     body(&mut html, page);
-    html.data("data", &list::data(page));
+    html.data("data", &list::Data(page));
     html.code("script", &script);
     html.raw("\n</body>\n</html>\n");
     html.finish()
 }
 
-fn body(html: &mut Html, page: &Page) {
+fn body(html: &mut Html<'_>, page: &Page<'_>) {
     html.raw("<a class=\"jump\" href=\"#tensors\">Skip to the list of tensors</a>\n");
     parts::header(html, page);
     html.raw("<main>\n");

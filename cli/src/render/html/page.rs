@@ -4,8 +4,8 @@
 use scantling_core::finding::Severity;
 
 /// A whole page.
-#[derive(Clone, Debug, Default)]
-pub struct Page {
+#[derive(Default)]
+pub struct Page<'a> {
     /// What it is about: the model's name.
     pub title: String,
     /// The path as it was given.
@@ -35,14 +35,14 @@ pub struct Page {
     /// Pictures of layers by kinds.
     pub maps: Vec<super::heat::Map>,
     /// Each tensor.
-    pub list: List,
+    pub list: List<'a>,
     /// What was looked at, where that is not plain from the verdict.
     pub looked_at: String,
     /// What was not looked at, and how to have it looked at.
     pub unchecked: Vec<String>,
 }
 
-impl Page {
+impl Page<'_> {
     /// The bytes of all tensors.
     pub(super) fn bytes(&self) -> u64 {
         self.kinds.iter().fold(0u64, |n, kind| n.saturating_add(kind.bytes))
@@ -233,18 +233,89 @@ pub struct Piece {
 }
 
 /// The list of single tensors.
-#[derive(Clone, Debug, Default)]
-pub struct List {
+#[derive(Default)]
+pub struct List<'a> {
     /// Columns beyond what every tensor has.
     pub columns: Vec<Column>,
     /// The tensors, by name.
-    pub rows: Vec<TensorRow>,
+    pub rows: Rows<'a>,
     /// The files that they lie in.
     pub files: Vec<String>,
     /// The column that it is sorted by at first, and whether the largest come first.
     pub sorted: (String, bool),
     /// How many were left out.
     pub hidden: usize,
+}
+
+/// The rows of a list. Each is made anew whenever it is looked at, since a model may have a hundred thousand tensors.
+#[derive(Default)]
+pub struct Rows<'a> {
+    make: Option<Box<dyn Fn(usize) -> TensorRow + 'a>>,
+    places: Vec<Place>,
+}
+
+/// Which row it is of those that can be made, and what is known of it beyond what it is made of.
+struct Place {
+    at: usize,
+    layer: Option<usize>,
+    kind: usize,
+}
+
+impl<'a> Rows<'a> {
+    /// So many rows, made by their numbers.
+    pub fn new(len: usize, make: impl Fn(usize) -> TensorRow + 'a) -> Rows<'a> {
+        let places = (0..len).map(|at| Place { at, layer: None, kind: 0 }).collect();
+        Rows { make: Some(Box::new(make)), places }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// The rows, one after the other.
+    pub fn iter(&self) -> impl Iterator<Item = TensorRow> {
+        let row = |(place, make): (&Place, &Box<dyn Fn(usize) -> TensorRow + 'a>)| TensorRow {
+            layer: place.layer,
+            kind: place.kind,
+            ..make(place.at)
+        };
+        self.places.iter().zip(self.make.iter().cycle()).map(row)
+    }
+
+    /// Writes down of each row which layer and which kind it is of.
+    pub fn place(&mut self, mut of: impl FnMut(TensorRow) -> (Option<usize>, usize)) {
+        let Some(make) = &self.make else { return };
+        for place in &mut self.places {
+            (place.layer, place.kind) = of(make(place.at));
+        }
+    }
+
+    /// Gives the kinds other numbers.
+    pub fn renumber(&mut self, number: impl Fn(usize) -> usize) {
+        self.places.iter_mut().for_each(|place| place.kind = number(place.kind));
+    }
+
+    /// Leaves only rows that are wanted.
+    pub fn retain(&mut self, wanted: impl Fn(&TensorRow) -> bool) {
+        if let Some(make) = &self.make {
+            self.places.retain(|place| wanted(&make(place.at)));
+        }
+    }
+
+    /// The same rows with more in them.
+    pub fn with(self, more: impl Fn(&mut TensorRow) + 'a) -> Rows<'a> {
+        let Rows { make, places } = self;
+        let filled = |make: Box<dyn Fn(usize) -> TensorRow + 'a>| {
+            let make = move |at| {
+                let mut row = make(at);
+                more(&mut row);
+                row
+            };
+            Box::new(make) as Box<dyn Fn(usize) -> TensorRow + 'a>
+        };
+        Rows { make: make.map(filled), places }
+    }
 }
 
 /// A column of the list that not every page has.
@@ -263,7 +334,7 @@ pub struct Column {
 }
 
 /// One tensor.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct TensorRow {
     /// Its name.
     pub name: String,

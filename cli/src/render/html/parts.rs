@@ -7,9 +7,9 @@ use crate::render::words::{self, percent, plural, ranges, thousands};
 use scantling_core::finding::Severity;
 
 /// Id, heading, whether there is anything in it, and what writes it.
-pub(super) type Part = (&'static str, &'static str, bool, fn(&mut Html, &Page));
+pub(super) type Part = (&'static str, &'static str, bool, fn(&mut Html<'_>, &Page<'_>));
 
-pub(super) fn header(html: &mut Html, page: &Page) {
+pub(super) fn header(html: &mut Html<'_>, page: &Page<'_>) {
     html.raw("<header>\n");
     html.element("h1", &[], &page.title);
     html.element("p", &[("class", "summary")], &page.summary);
@@ -33,7 +33,7 @@ pub(super) fn header(html: &mut Html, page: &Page) {
 }
 
 /// Links to the parts that there are.
-pub(super) fn contents(html: &mut Html, parts: &[Part]) {
+pub(super) fn contents(html: &mut Html<'_>, parts: &[Part]) {
     html.raw("<nav aria-label=\"Parts of this page\"><ul>");
     for (id, title, wanted, _) in parts {
         if *wanted {
@@ -45,7 +45,7 @@ pub(super) fn contents(html: &mut Html, parts: &[Part]) {
     html.raw("</ul></nav>\n");
 }
 
-pub(super) fn verdict(html: &mut Html, page: &Page) {
+pub(super) fn verdict(html: &mut Html<'_>, page: &Page<'_>) {
     let (class, mark, word) = match page.verdict.standing {
         Standing::Good => ("good", "✓", "Good: "),
         Standing::Bad => ("bad", "✗", "Faulty: "),
@@ -85,11 +85,11 @@ pub(super) fn verdict(html: &mut Html, page: &Page) {
 }
 
 /// What stands before the list of what was not looked at.
-fn not_checked(page: &Page) -> &'static str {
+fn not_checked(page: &Page<'_>) -> &'static str {
     if page.looked_at.is_empty() { "Not checked" } else { "Not looked at" }
 }
 
-fn remark(html: &mut Html, remark: &Remark) {
+fn remark(html: &mut Html<'_>, remark: &Remark) {
     let class = match remark.severity {
         Severity::Error => "bad",
         Severity::Warning => "open",
@@ -125,7 +125,7 @@ fn remark(html: &mut Html, remark: &Remark) {
     html.raw("</li>\n");
 }
 
-pub(super) fn tables(html: &mut Html, page: &Page) {
+pub(super) fn tables(html: &mut Html<'_>, page: &Page<'_>) {
     html.raw("<div class=\"pair\">\n");
     for table in &page.tables {
         html.raw("<div class=\"card\">");
@@ -136,7 +136,7 @@ pub(super) fn tables(html: &mut Html, page: &Page) {
     html.raw("</div>\n");
 }
 
-pub(super) fn details(html: &mut Html, page: &Page) {
+pub(super) fn details(html: &mut Html<'_>, page: &Page<'_>) {
     for table in &page.details {
         html.raw("<details class=\"card\">");
         let rows = table.rows.len().saturating_add(table.hidden);
@@ -149,7 +149,7 @@ pub(super) fn details(html: &mut Html, page: &Page) {
 /// Characters of what is short.
 const SHORT: usize = 14;
 
-fn table(html: &mut Html, table: &Table) {
+fn table(html: &mut Html<'_>, table: &Table) {
     if !table.note.is_empty() {
         html.element("p", &[("class", "note")], &table.note);
     }
@@ -194,7 +194,7 @@ fn table(html: &mut Html, table: &Table) {
 }
 
 /// The picture of all bytes, and what types they are of.
-pub(super) fn bytes(html: &mut Html, page: &Page) {
+pub(super) fn bytes(html: &mut Html<'_>, page: &Page<'_>) {
     let total = page.bytes();
     if total == 0 {
         html.element("p", &[], "No tensor has any bytes.");
@@ -238,7 +238,7 @@ pub(super) fn bytes(html: &mut Html, page: &Page) {
 /// The classes that give types their colours.
 const TYPE_CLASSES: [&str; 8] = ["t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7"];
 
-fn swatch(html: &mut Html, class: &str, text: &str) {
+fn swatch(html: &mut Html<'_>, class: &str, text: &str) {
     html.raw("<li>");
     html.element("i", &[("class", class), ("aria-hidden", "true")], "");
     html.text(text);
@@ -246,7 +246,7 @@ fn swatch(html: &mut Html, class: &str, text: &str) {
 }
 
 /// Which element types there are, and how much of each.
-fn types(html: &mut Html, page: &Page, total: u64) {
+fn types(html: &mut Html<'_>, page: &Page<'_>, total: u64) {
     html.raw("<div class=\"card mix\"><h3>Element types</h3>\n");
     html.raw("<svg class=\"bar\" viewBox=\"0 0 1000 24\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"Share of \
               each element type; the table has the numbers\">");
@@ -286,7 +286,7 @@ fn types(html: &mut Html, page: &Page, total: u64) {
     html.raw("</div>\n");
 }
 
-pub(super) fn maps(html: &mut Html, page: &Page) {
+pub(super) fn maps(html: &mut Html<'_>, page: &Page<'_>) {
     page.maps.iter().enumerate().for_each(|(number, map)| map.write(html, number));
 }
 
@@ -305,7 +305,7 @@ const KIND_HEADS: [(&str, &str); 9] = [
     ("share", "n"),
 ];
 
-pub(super) fn kinds(html: &mut Html, page: &Page) {
+pub(super) fn kinds(html: &mut Html<'_>, page: &Page<'_>) {
     let total = page.bytes();
     let region =
         [("class", "scroll"), ("tabindex", "0"), ("role", "region"), ("aria-label", "Kinds of tensors")];
@@ -338,11 +338,11 @@ pub(super) fn kinds(html: &mut Html, page: &Page) {
     }
 }
 
-fn most_layers(page: &Page, prefix: &str) -> usize {
+fn most_layers(page: &Page<'_>, prefix: &str) -> usize {
     page.kinds.iter().filter(|k| k.prefix == prefix).map(|k| k.layers.len()).max().unwrap_or(0)
 }
 
-fn kind(html: &mut Html, kind: &Kind, number: usize, total: u64, page: &Page) {
+fn kind(html: &mut Html<'_>, kind: &Kind, number: usize, total: u64, page: &Page<'_>) {
     html.raw("<tr>");
     html.raw("<th scope=\"row\">");
     html.element(
@@ -378,7 +378,7 @@ fn kind(html: &mut Html, kind: &Kind, number: usize, total: u64, page: &Page) {
 }
 
 /// What the script makes the list from stands at the end of the page; here are the places for it.
-pub(super) fn list(html: &mut Html, page: &Page) {
+pub(super) fn list(html: &mut Html<'_>, page: &Page<'_>) {
     let all = page.list.rows.len();
     let mut said = plural(all, "tensor");
     if page.list.hidden > 0 {
@@ -401,7 +401,7 @@ pub(super) fn list(html: &mut Html, page: &Page) {
               <kbd>Enter</kbd> opens one.</p>\n</div>\n");
 }
 
-pub(super) fn about(html: &mut Html, page: &Page) {
+pub(super) fn about(html: &mut Html<'_>, page: &Page<'_>) {
     html.raw("<p>");
     html.text(&format!("Made by scantling {} from ", env!("CARGO_PKG_VERSION")));
     html.element("code", &[], &format!("scantling {} {}", page.command, page.path));

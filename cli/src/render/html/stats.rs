@@ -9,6 +9,7 @@ use scantling_core::finding::Severity;
 use scantling_core::report::Unchecked;
 use scantling_core::stats::{Stats, TensorStats};
 use std::collections::HashMap;
+use std::rc::Rc;
 
 /// The column of numbers that are none.
 const NOT_FINITE: &str = "nonfinite";
@@ -54,13 +55,15 @@ const NO_IDENTITY: &str = "--no-identity";
 const MANY_ZEROS: f64 = 0.01;
 
 /// The page of statistics. Findings of the numbers stand before those of the files.
-pub fn stats(checked: &Checked, found: &Stats, options: Options<'_>) -> Page {
+pub fn stats<'a>(checked: &'a Checked, found: &'a Stats, options: Options<'_>) -> Page<'a> {
     let mut page = inspect::inspect(checked, options);
     page.command = "stats";
     let by_name: HashMap<&str, &TensorStats> = found.tensors.iter().map(|t| (t.name.as_str(), t)).collect();
+    let by_name = Rc::new(by_name);
     page.list.columns = COLUMNS.to_vec();
-    for row in &mut page.list.rows {
-        let stats = by_name.get(row.name.as_str());
+    let known = Rc::clone(&by_name);
+    page.list.rows = page.list.rows.with(move |row| {
+        let stats = known.get(row.name.as_str());
         row.cells = stats.map_or_else(|| vec![Cell::None; COLUMNS.len()], |stats| cells(stats));
         row.histogram = stats.and_then(|stats| stats.histogram.as_ref()).map(|h| Histogram {
             low: h.low,
@@ -68,7 +71,7 @@ pub fn stats(checked: &Checked, found: &Stats, options: Options<'_>) -> Page {
             counts: h.counts.clone(),
             beyond: (h.below, h.above),
         });
-    }
+    });
     let (kinds, rows) = (&page.kinds, &page.list.rows);
     let lost = |row: &TensorRow| by_name.get(row.name.as_str()).map_or(0, |stats| not_finite(stats));
     // What has no number at all is there too.
@@ -85,7 +88,8 @@ pub fn stats(checked: &Checked, found: &Stats, options: Options<'_>) -> Page {
     };
     let mut maps = Map::all(SIZE, kinds, rows, figure(RMS));
     maps.extend(Map::all(OUTLIERS, kinds, rows, figure(PEAK)));
-    if rows.iter().filter(|row| row.layer.is_some()).filter_map(zeros).any(|share| share >= MANY_ZEROS) {
+    let layered = rows.iter().filter(|row| row.layer.is_some());
+    if layered.filter_map(|row| zeros(&row)).any(|share| share >= MANY_ZEROS) {
         maps.extend(Map::all(ZEROS, kinds, rows, zeros));
     }
     let mut maps: Vec<Map> = maps.into_iter().map(|map| map.marked(rows, lost)).collect();
@@ -101,7 +105,7 @@ fn not_finite(stats: &TensorStats) -> u64 {
 }
 
 /// What the numbers make of the verdict.
-fn judge(page: &mut Page, found: &Stats) {
+fn judge(page: &mut Page<'_>, found: &Stats) {
     let bad = found.tensors.iter().fold(0u64, |n, t| n.saturating_add(not_finite(t)));
     let all = thousands(found.values());
     let numbers = match bad {
@@ -126,7 +130,7 @@ fn judge(page: &mut Page, found: &Stats) {
 }
 
 /// What was looked at here, and what another command looks at: there is no option for it.
-fn looked_at(page: &mut Page, checked: &Checked, found: &Stats) {
+fn looked_at(page: &mut Page<'_>, checked: &Checked, found: &Stats) {
     let (values, tensors) = (thousands(found.values()), plural(found.tensors.len(), "tensor"));
     let names = match checked.report.counts.expected {
         Some(_) => "; names and shapes by the config",

@@ -1,15 +1,15 @@
 //! The tensors of a model as a page lists them: one by one, and as kinds.
 
-use super::page::{Group, Kind, List, Piece, TensorRow, TypeShare};
+use super::page::{Group, Kind, List, Piece, Rows, TensorRow, TypeShare};
 use crate::render::text::tensors::usage;
 use crate::render::{natural, words};
 use scantling_core::check::Checked;
 use scantling_core::index::TensorInfo;
 use scantling_core::names::part;
-use scantling_core::report::{Report, SectionPlace};
+use scantling_core::report::{Report, Row, Section, SectionPlace};
 use scantling_core::source::{Dialect, WeightSource};
 use scantling_core::table::{Expected, TensorTable, Use};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 /// Shapes and types of a kind that are told.
 const TOLD: usize = 16;
@@ -21,35 +21,34 @@ impl Kind {
     }
 }
 
-/// What the report tells of a kind: its place, its use, whether it lies outside of the text model.
-#[derive(Clone)]
-struct Told {
+/// What the report tells of a kind: its place among all rows, its section and its row.
+#[derive(Clone, Copy)]
+struct Told<'r> {
     order: usize,
-    usage: String,
-    how: Option<Use>,
-    outside: bool,
+    section: &'r Section,
+    row: &'r Row,
 }
 
 /// What tells kinds apart: what comes before the number of the layer, and what comes after.
 type Key = (Option<String>, String);
 
 /// Every tensor by name, and the kinds that they are of, in the order of the report.
-pub(super) fn of(checked: &Checked, types: &[TypeShare]) -> (Vec<Kind>, Vec<TensorRow>) {
+pub(super) fn of<'a>(checked: &'a Checked, types: &[TypeShare]) -> (Vec<Kind>, Rows<'a>) {
     let mut sorted: Vec<&TensorInfo> = checked.source.tensors().tensors().iter().collect();
     sorted.sort_by(|a, b| natural::compare(&a.name, &b.name));
-    let mut rows: Vec<TensorRow> = sorted.into_iter().map(row).collect();
+    let mut rows = Rows::new(sorted.len(), move |at| sorted.get(at).map(|t| row(t)).unwrap_or_default());
     (kinds(checked, types, &mut rows), rows)
 }
 
 /// The kinds that rows are of; each row learns its layer and which is its own. A model tells their order and their use.
-pub(super) fn kinds(checked: &Checked, types: &[TypeShare], rows: &mut [TensorRow]) -> Vec<Kind> {
+pub(super) fn kinds(checked: &Checked, types: &[TypeShare], rows: &mut Rows<'_>) -> Vec<Kind> {
     let told = told(&checked.report);
     let table = checked.architecture.as_ref().map(|a| a.tensors());
     let canonical = table.map(|t| canonical(t, checked.source.dialect())).unwrap_or_default();
     let number: HashMap<&str, usize> = types.iter().enumerate().map(|(n, t)| (t.name.as_str(), n)).collect();
-    let mut kinds: Vec<(usize, Kind, BTreeMap<Option<usize>, Piece>)> = Vec::new();
+    let mut kinds: Vec<(usize, Kind)> = Vec::new();
     let mut places: HashMap<Key, usize> = HashMap::new();
-    for row in rows.iter_mut() {
+    rows.place(|mut row| {
         let parted = part(&row.name);
         row.layer = parted.as_ref().map(|p| p.layer);
         let key: Key = match parted {
@@ -57,16 +56,17 @@ pub(super) fn kinds(checked: &Checked, types: &[TypeShare], rows: &mut [TensorRo
             None => (None, row.name.clone()),
         };
         row.kind = *places.entry(key).or_insert_with_key(|key| {
-            let known = told.get(key);
+            let known = told.get(&(key.0.as_deref(), key.1.as_str())).copied();
             let canonical = canonical.get(key).copied().unwrap_or(&key.1);
-            kinds.push((known.map_or(usize::MAX, |k| k.order), kind(key, canonical, known), BTreeMap::new()));
+            kinds.push((known.map_or(usize::MAX, |k| k.order), kind(&checked.report, key, canonical, known)));
             kinds.len() - 1
         });
-        if let Some((_, kind, pieces)) = kinds.get_mut(row.kind) {
+        if let Some((_, kind)) = kinds.get_mut(row.kind) {
             let dtype = number.get(row.dtype.as_str()).copied().unwrap_or(usize::MAX);
-            add(kind, pieces, row, dtype);
+            add(kind, &row, dtype);
         }
-    }
+        (row.layer, row.kind)
+    });
     // Sorted by the report's order, the rows' numbers follow.
     let mut order: Vec<usize> = (0..kinds.len()).collect();
     order.sort_by_key(|at| kinds.get(*at).map(|(order, ..)| *order));
@@ -76,12 +76,11 @@ pub(super) fn kinds(checked: &Checked, types: &[TypeShare], rows: &mut [TensorRo
             *place = new;
         }
     }
-    rows.iter_mut().for_each(|row| row.kind = now.get(row.kind).copied().unwrap_or(0));
+    rows.renumber(|kind| now.get(kind).copied().unwrap_or(0));
     let mut kinds: Vec<Option<_>> = kinds.into_iter().map(Some).collect();
     let sorted = order.iter().filter_map(|at| kinds.get_mut(*at)?.take());
-    let finish = |(_, mut kind, pieces): (usize, Kind, BTreeMap<Option<usize>, Piece>)| {
-        kind.layers = pieces.keys().flatten().copied().collect();
-        kind.pieces = pieces.into_values().collect();
+    let finish = |(_, mut kind): (usize, Kind)| {
+        kind.layers = kind.pieces.iter().filter_map(|piece| piece.layer).collect();
         kind
     };
     sorted.map(finish).collect()
@@ -97,30 +96,30 @@ fn canonical(table: &TensorTable, dialect: Dialect) -> HashMap<Key, &'static str
     named.map(|row| (key(row), row.gguf)).collect()
 }
 
-fn told(report: &Report) -> HashMap<Key, Told> {
+fn told(report: &Report) -> HashMap<(Option<&str>, &str), Told<'_>> {
     let mut told = HashMap::new();
     let rows = report.sections.iter().flat_map(|section| section.rows.iter().map(move |row| (section, row)));
     for (order, (section, row)) in rows.enumerate() {
         let prefix = match &section.place {
-            SectionPlace::Layers { prefix, .. } => Some(prefix.clone()),
+            SectionPlace::Layers { prefix, .. } => Some(prefix.as_str()),
             _ => None,
         };
-        let usage = row.usage.map(|u| usage(report, u, &row.shape).replace("──▶", "→")).unwrap_or_default();
-        let outside = section.place == SectionPlace::Outside;
-        told.entry((prefix, row.name.clone())).or_insert(Told { order, usage, how: row.usage, outside });
+        told.entry((prefix, row.name.as_str())).or_insert(Told { order, section, row });
     }
     told
 }
 
-fn kind(key: &Key, canonical: &str, told: Option<&Told>) -> Kind {
+fn kind(report: &Report, key: &Key, canonical: &str, told: Option<Told<'_>>) -> Kind {
     let (prefix, name) = key;
-    let outside = told.is_some_and(|t| t.outside);
-    let group = if outside { Group::Other } else { group(canonical, told.and_then(|t| t.how)) };
+    let outside = told.is_some_and(|t| t.section.place == SectionPlace::Outside);
+    let how = told.and_then(|t| t.row.usage);
+    let group = if outside { Group::Other } else { group(canonical, how) };
+    let used = |t: Told<'_>| Some(usage(report, t.row.usage?, &t.row.shape).replace("──▶", "→"));
     Kind {
         prefix: prefix.clone().unwrap_or_default(),
         name: name.clone(),
         group,
-        usage: told.map(|t| t.usage.clone()).unwrap_or_default(),
+        usage: told.and_then(used).unwrap_or_default(),
         types: Vec::new(),
         shapes: Vec::new(),
         tensors: 0,
@@ -131,21 +130,31 @@ fn kind(key: &Key, canonical: &str, told: Option<&Told>) -> Kind {
     }
 }
 
-fn add(kind: &mut Kind, pieces: &mut BTreeMap<Option<usize>, Piece>, row: &TensorRow, dtype: usize) {
+fn add(kind: &mut Kind, row: &TensorRow, dtype: usize) {
     kind.tensors += 1;
     kind.elements = kind.elements.saturating_add(row.elements);
     kind.bytes = kind.bytes.saturating_add(row.bytes);
     if let Some((_, n)) = kind.types.iter_mut().find(|(name, _)| *name == row.dtype) {
         *n += 1;
     } else if kind.types.len() < TOLD {
+        kind.types.reserve_exact(1); // Most kinds are of one type, and there may be as many kinds as tensors.
         kind.types.push((row.dtype.clone(), 1));
     }
     if !kind.shapes.contains(&row.shape) && kind.shapes.len() < TOLD {
+        kind.shapes.reserve_exact(1);
         kind.shapes.push(row.shape.clone());
     }
-    let piece = pieces.entry(row.layer).or_insert(Piece { layer: row.layer, bytes: 0, tensors: 0, dtype });
-    piece.bytes = piece.bytes.saturating_add(row.bytes);
-    piece.tensors += 1;
+    let at = kind.pieces.binary_search_by_key(&row.layer, |piece| piece.layer).unwrap_or_else(|at| {
+        if kind.pieces.is_empty() {
+            kind.pieces.reserve_exact(1);
+        }
+        kind.pieces.insert(at, Piece { layer: row.layer, bytes: 0, tensors: 0, dtype });
+        at
+    });
+    if let Some(piece) = kind.pieces.get_mut(at) {
+        piece.bytes = piece.bytes.saturating_add(row.bytes);
+        piece.tensors += 1;
+    }
 }
 
 fn row(tensor: &TensorInfo) -> TensorRow {
@@ -193,14 +202,14 @@ fn group(name: &str, usage: Option<Use>) -> Group {
 }
 
 /// The list, of those tensors that are wanted in it.
-pub(super) fn list(
+pub(super) fn list<'a>(
     source: &dyn WeightSource,
-    rows: Vec<TensorRow>,
+    mut rows: Rows<'a>,
     wanted: impl Fn(&str) -> bool,
     sorted: (&str, bool),
-) -> List {
+) -> List<'a> {
     let all = rows.len();
-    let rows: Vec<TensorRow> = rows.into_iter().filter(|row| wanted(&row.name)).collect();
+    rows.retain(|row| wanted(&row.name));
     List {
         columns: Vec::new(),
         hidden: all.saturating_sub(rows.len()),

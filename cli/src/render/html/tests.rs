@@ -12,8 +12,15 @@ const HOSTILE: [&str; 5] = [
     "a\u{202e}b<!--",
 ];
 
+/// The page as a document.
+fn document(page: &Page<'_>) -> String {
+    let mut document = Vec::new();
+    write(page, &mut document).unwrap();
+    String::from_utf8(document).unwrap()
+}
+
 /// A page whose every text is hostile.
-fn page(text: &str) -> Page {
+fn page(text: &str) -> Page<'static> {
     let text = text.to_owned();
     let kind = |name: &str, group| Kind {
         prefix: text.clone(),
@@ -50,7 +57,9 @@ fn page(text: &str) -> Page {
         ..Table::default()
     };
     let kinds = vec![kind(&text, Group::Attention), kind("other", Group::Norm)];
-    let rows = vec![row(0), row(1)];
+    let all = [row(0), row(1)];
+    let mut rows = Rows::new(all.len(), move |at| all[at].clone());
+    rows.place(|row| (row.layer, row.kind));
     let about = About {
         title: "RMS",
         explain: "Root of the mean of squares.",
@@ -151,7 +160,7 @@ fn a_page_has_all_that_it_is_given() {
         assert!(document.contains(&format!("<section id=\"{part}\"")), "{part}");
         assert!(document.contains(&format!("href=\"#{part}\"")), "{part}");
     }
-    let few = super::document(&Page { title: "t".to_owned(), ..Page::default() });
+    let few = document(&Page { title: "t".to_owned(), ..Page::default() });
     assert!(!few.contains("<section id=\"layers\"") && !few.contains("href=\"#layers\""));
     tags(&few);
 }

@@ -91,12 +91,12 @@ fn lay(areas: &[f64], free: &mut Rect, places: &mut Vec<Rect>) {
 }
 
 /// The picture, once for wide pages and once for narrow ones.
-pub(super) fn write(html: &mut Html, page: &Page) {
+pub(super) fn write(html: &mut Html<'_>, page: &Page<'_>) {
     draw(html, page, "map wide", Rect { x: 0.0, y: 0.0, w: 1120.0, h: 560.0 });
     draw(html, page, "map slim", Rect { x: 0.0, y: 0.0, w: 360.0, h: 520.0 });
 }
 
-fn draw(html: &mut Html, page: &Page, class: &str, whole: Rect) {
+fn draw(html: &mut Html<'_>, page: &Page<'_>, class: &str, whole: Rect) {
     let view = format!("0 0 {} {}", whole.w, whole.h);
     let total = page.bytes();
     let label = format!(
@@ -122,7 +122,14 @@ fn draw(html: &mut Html, page: &Page, class: &str, whole: Rect) {
     html.raw("\n");
 }
 
-fn group(html: &mut Html, page: &Page, group: Group, kinds: &mut [(usize, &Kind)], place: Rect, total: u64) {
+fn group(
+    html: &mut Html<'_>,
+    page: &Page<'_>,
+    group: Group,
+    kinds: &mut [(usize, &Kind)],
+    place: Rect,
+    total: u64,
+) {
     kinds.sort_by_key(|(_, kind)| std::cmp::Reverse(kind.bytes));
     let sizes: Vec<f64> = kinds.iter().map(|(_, k)| k.bytes as f64).collect();
     let places = squarify(&sizes, place);
@@ -150,7 +157,7 @@ fn around(a: Rect, b: Rect) -> Rect {
     Rect { x, y, w: (a.x + a.w).max(b.x + b.w) - x, h: (a.y + a.h).max(b.y + b.h) - y }
 }
 
-fn kind(html: &mut Html, page: &Page, number: usize, kind: &Kind, place: Rect, total: u64) {
+fn kind(html: &mut Html<'_>, page: &Page<'_>, number: usize, kind: &Kind, place: Rect, total: u64) {
     let share = words::percent(kind.bytes, total);
     let name = kind.full_name();
     html.open("g", &[("class", kind.group.class()), ("data-kind", &number.to_string())]);
@@ -192,7 +199,7 @@ pub(super) fn colour(dtype: usize) -> usize {
     dtype.min(7)
 }
 
-fn rect(html: &mut Html, class: &str, place: Rect, title: &str) {
+fn rect(html: &mut Html<'_>, class: &str, place: Rect, title: &str) {
     let [x, y, w, h] = [place.x, place.y, place.w, place.h].map(|n| format!("{n:.1}"));
     html.open("rect", &[("class", class), ("x", &x), ("y", &y), ("width", &w), ("height", &h)]);
     html.element("title", &[], title);
@@ -200,7 +207,7 @@ fn rect(html: &mut Html, class: &str, place: Rect, title: &str) {
 }
 
 /// A name, and below it how much, where there is room.
-fn label(html: &mut Html, name: &str, share: &str, place: Rect) {
+fn label(html: &mut Html<'_>, name: &str, share: &str, place: Rect) {
     let room = ((place.w - 12.0) / GLYPH).max(0.0) as usize;
     let short = name.strip_suffix(".weight").unwrap_or(name);
     let fits = words::columns(short) <= room;

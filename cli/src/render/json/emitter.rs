@@ -1,8 +1,10 @@
 //! JSON written as it comes, so that a list of a hundred thousand tensors is never held as a whole.
 
 use crate::terminal::{Screen, is_control};
-use serde_json::Value;
-use std::fmt::Write;
+use serde::Serialize;
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::io::{self, Write};
 
 /// Writes a document whose outer levels are indented and whose inner values take a line each.
 pub struct Emitter<'s, 'a> {
@@ -20,7 +22,7 @@ impl<'s, 'a> Emitter<'s, 'a> {
     }
 
     /// A member with a value that is at hand.
-    pub fn put(&mut self, key: &str, value: &Value) {
+    pub fn put(&mut self, key: &str, value: &impl Serialize) {
         self.member(key);
         self.value(value);
     }
@@ -38,7 +40,7 @@ impl<'s, 'a> Emitter<'s, 'a> {
     }
 
     /// A member that is a list of values that come one after the other.
-    pub fn put_all(&mut self, key: &str, values: impl IntoIterator<Item = Value>) {
+    pub fn put_all(&mut self, key: &str, values: impl IntoIterator<Item = impl Serialize>) {
         self.list(key);
         for value in values {
             self.item(&value);
@@ -47,7 +49,7 @@ impl<'s, 'a> Emitter<'s, 'a> {
     }
 
     /// An element of a list.
-    pub fn item(&mut self, value: &Value) {
+    pub fn item(&mut self, value: &impl Serialize) {
         self.separate();
         self.value(value);
     }
@@ -88,7 +90,7 @@ impl<'s, 'a> Emitter<'s, 'a> {
 
     fn member(&mut self, key: &str) {
         self.separate();
-        self.value(&Value::from(key));
+        self.value(&key);
         self.screen.send(b": ");
     }
 
@@ -108,19 +110,34 @@ impl<'s, 'a> Emitter<'s, 'a> {
         }
     }
 
-    fn value(&mut self, value: &Value) {
-        let text = value.to_string();
-        let ascii = self.screen.look().ascii;
-        self.screen.send(escaped(text, ascii).as_bytes());
+    fn value(&mut self, value: &impl Serialize) {
+        // Values of this program's own can be written, and the screen keeps what goes wrong with it.
+        let _ = serde_json::to_writer(Escaping(self.screen), value);
+    }
+}
+
+/// Where values go to, piece by piece, each of whole characters.
+struct Escaping<'s, 'a>(&'s mut Screen<'a>);
+
+impl Write for Escaping<'_, '_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let ascii = self.0.look().ascii;
+        let text = str::from_utf8(bytes).map_err(io::Error::other)?;
+        self.0.send(escaped(text, ascii).as_bytes());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
 /// JSON text with the characters escaped that a terminal would obey, and, if only ASCII may be written, all
 /// others. Beyond ASCII a JSON text has characters only in strings, so this needs no parser.
-fn escaped(text: String, ascii: bool) -> String {
+fn escaped(text: &str, ascii: bool) -> Cow<'_, str> {
     let escape = |c: char| !c.is_ascii() && (ascii || is_control(c)) || c == '\x7f';
     if !text.chars().any(escape) {
-        return text;
+        return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -132,22 +149,26 @@ fn escaped(text: String, ascii: bool) -> String {
             out.push(c);
         }
     }
-    out
+    Cow::Owned(out)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::terminal::Look;
-    use serde_json::json;
+    use serde_json::{Value, json};
+
+    fn escaped_json(text: &str, ascii: bool) -> String {
+        escaped(&json!(text).to_string(), ascii).into_owned()
+    }
 
     #[test]
     fn controls_are_escaped_and_read_back_the_same() {
         let text = "a\x1b\x7f\u{9b}\u{202e}\n\u{feff}ü\u{1f600}";
-        let plain = escaped(json!(text).to_string(), false);
+        let plain = escaped_json(text, false);
         assert_eq!(plain, r#""a\u001b\u007f\u009b\u202e\n\ufeffü😀""#);
         assert_eq!(serde_json::from_str::<String>(&plain).unwrap(), text);
-        let ascii = escaped(json!(text).to_string(), true);
+        let ascii = escaped_json(text, true);
         assert!(ascii.is_ascii());
         assert_eq!(serde_json::from_str::<String>(&ascii).unwrap(), text);
     }
@@ -158,7 +179,7 @@ mod tests {
         let mut screen = Screen::new(&mut bytes, Look::default());
         let mut out = Emitter::new(&mut screen);
         out.put("one", &json!(1));
-        out.put_all("none", []);
+        out.put_all("none", [] as [Value; 0]);
         out.list("list");
         out.item(&json!({"a": [1]}));
         out.item_object();

@@ -27,6 +27,7 @@ use scantling_core::error::Error;
 use scantling_core::finding::{Code, Severity};
 use scantling_core::registry::Registry;
 use scantling_core::report::Report;
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 /// Version of the form.
@@ -43,6 +44,15 @@ pub struct Options<'a> {
     pub full: bool,
     /// The severity that makes a model fail.
     pub fail_on: Option<Severity>,
+}
+
+/// A list whose elements are made one after the other, so that they are never held together.
+pub struct Each<F>(pub F);
+
+impl<F: Fn() -> I, I: Iterator<Item: Serialize>> Serialize for Each<F> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq((self.0)())
+    }
 }
 
 /// A document, begun.
@@ -75,7 +85,7 @@ fn found(out: &mut Emitter<'_, '_>, checked: &Checked, options: Options<'_>) {
     out.put("container", &parts::container(&report.container));
     out.put("model", &parts::model(&report.model));
     out.put_all("dimensions", report.facts.iter().map(parts::fact));
-    out.put_all("sections", report.sections.iter().map(parts::section));
+    out.put_all("sections", report.sections.iter().map(parts::Rows));
     out.put_all("types", report.types.iter().map(parts::share));
     out.put("counts", &parts::counts(&report.counts));
     out.put("vocabulary", &report.vocabulary.as_ref().map_or(Value::Null, parts::vocabulary));
@@ -92,7 +102,7 @@ fn found(out: &mut Emitter<'_, '_>, checked: &Checked, options: Options<'_>) {
         let entries = checked.source.metadata().entries();
         out.put_all("metadata", entries.iter().map(|e| parts::entry(e, options.full)));
     }
-    out.put("parts", &report.parts.iter().map(|p| p.word()).collect());
+    out.put("parts", &Each(|| report.parts.iter().map(|p| p.word())));
     out.put_all("findings", report.findings.iter().map(parts::finding));
     out.put_all("unchecked", report.unchecked.iter().map(|u| json!({"what": u.what, "why": u.why})));
     out.put("verdict", &verdict(report, options.fail_on));

@@ -1,5 +1,6 @@
 //! The pieces of a report as JSON values.
 
+use crate::render::json::Each;
 use scantling_core::bundle::File;
 use scantling_core::config::{Fact, Origin};
 use scantling_core::finding::Finding;
@@ -10,6 +11,8 @@ use scantling_core::report::{
 };
 use scantling_core::source::Dialect;
 use scantling_core::table::Use;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
@@ -63,16 +66,27 @@ pub(super) fn fact(fact: &Fact) -> Value {
     })
 }
 
-pub(super) fn section(section: &Section) -> Value {
-    let rows: Vec<Value> = section.rows.iter().map(row).collect();
-    match &section.place {
-        SectionPlace::Global => json!({"place": "global", "rows": rows}),
-        SectionPlace::Final => json!({"place": "final", "rows": rows}),
-        SectionPlace::Unexpected => json!({"place": "unexpected", "rows": rows}),
-        SectionPlace::Outside => json!({"place": "outside", "rows": rows}),
-        SectionPlace::Layers { prefix, layers, alike } => {
-            json!({"place": "layers", "prefix": prefix, "layers": layers, "alike": alike, "rows": rows})
+/// A section, whose rows are made one after the other: where no two tensors are alike, each has one.
+pub(super) struct Rows<'a>(pub &'a Section);
+
+impl Serialize for Rows<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut section = serializer.serialize_map(None)?;
+        let place = match &self.0.place {
+            SectionPlace::Global => "global",
+            SectionPlace::Final => "final",
+            SectionPlace::Unexpected => "unexpected",
+            SectionPlace::Outside => "outside",
+            SectionPlace::Layers { .. } => "layers",
+        };
+        section.serialize_entry("place", place)?;
+        if let SectionPlace::Layers { prefix, layers, alike } = &self.0.place {
+            section.serialize_entry("prefix", prefix)?;
+            section.serialize_entry("layers", layers)?;
+            section.serialize_entry("alike", alike)?;
         }
+        section.serialize_entry("rows", &Each(|| self.0.rows.iter().map(row)))?;
+        section.end()
     }
 }
 

@@ -131,37 +131,35 @@ fn count(n: u64) -> String {
 fn table(screen: &mut Screen<'_>, tensors: &[TensorStats]) -> fmt::Result {
     let any =
         |(head, _, cell): &Column| !ONLY_IF_ANY.contains(head) || tensors.iter().any(|t| cell(t) != "0");
-    let mut shown: Vec<(&Column, Vec<String>, usize)> = COLUMNS
+    // Cells are made twice, once for their widths: those of a hundred thousand tensors are not held.
+    let mut shown: Vec<(&Column, usize)> = COLUMNS
         .iter()
         .filter(|column| any(column))
         .map(|column| {
-            let cells: Vec<String> = tensors.iter().map(column.2).collect();
-            let width = cells.iter().map(|cell| columns(cell)).max().unwrap_or(0).max(columns(column.0));
-            (column, cells, width)
+            let widest = tensors.iter().map(|tensor| columns(&column.2(tensor))).max().unwrap_or(0);
+            (column, widest.max(columns(column.0)))
         })
         .collect();
-    let names: Vec<String> = tensors.iter().map(|t| escape(&t.name).into_owned()).collect();
-    let longest = names.iter().map(|name| columns(name)).max().unwrap_or(0);
-    let needed =
-        |shown: &[(&Column, Vec<String>, usize)]| shown.iter().map(|(_, _, width)| width + 2).sum::<usize>();
+    let longest = tensors.iter().map(|tensor| columns(&escape(&tensor.name))).max().unwrap_or(0);
+    let needed = |shown: &[(&Column, usize)]| shown.iter().map(|(_, width)| width + 2).sum::<usize>();
     while shown.len() > 1 && needed(&shown).saturating_add(longest.min(NARROW)) > screen.width() {
-        let last = shown.iter().map(|(column, _, _)| column.1).max().unwrap_or(0);
-        shown.retain(|(column, _, _)| column.1 != last);
+        let last = shown.iter().map(|(column, _)| column.1).max().unwrap_or(0);
+        shown.retain(|(column, _)| column.1 != last);
     }
     let room = screen.width().saturating_sub(needed(&shown)).max(12);
     let (width, cut) = if longest <= room { (longest.clamp(6, WIDE), usize::MAX) } else { (room, room) };
-    let head = |(column, _, wide): &(&Column, Vec<String>, usize)| match column.0 {
+    let head = |(column, wide): &(&Column, usize)| match column.0 {
         left @ ("DTYPE" | "SHAPE") => format!("  {left:wide$}"),
         right => format!("  {right:>wide$}"),
     };
     let heads: String = shown.iter().map(head).collect();
     screen.paint(FAINT, format!("{:width$}{heads}", "TENSOR").trim_end())?;
     writeln!(screen)?;
-    for (i, name) in names.iter().enumerate() {
-        let name = cut_middle(name, cut, screen.ellipsis());
+    for tensor in tensors {
+        let name = cut_middle(&escape(&tensor.name), cut, screen.ellipsis());
         write!(screen, "{name:width$}")?;
-        for (column, cells, wide) in &shown {
-            let cell = cells.get(i).map_or("", String::as_str);
+        for (column, wide) in &shown {
+            let cell = column.2(tensor);
             match column.0 {
                 "DTYPE" | "SHAPE" => write!(screen, "  {cell:wide$}")?,
                 _ => write!(screen, "  {cell:>wide$}")?,
