@@ -1,6 +1,6 @@
 //! What reports of files of very many tensors take: memory follows the number of tensors slowly, and not what is written.
 #![cfg(target_os = "linux")]
-#![allow(clippy::disallowed_methods)] // tests write files
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests write files")]
 
 mod common;
 

@@ -275,12 +275,10 @@ impl<'a> Rows<'a> {
 
     /// The rows, one after the other.
     pub fn iter(&self) -> impl Iterator<Item = TensorRow> {
-        let row = |(place, make): (&Place, &Box<dyn Fn(usize) -> TensorRow + 'a>)| TensorRow {
-            layer: place.layer,
-            kind: place.kind,
-            ..make(place.at)
-        };
-        self.places.iter().zip(self.make.iter().cycle()).map(row)
+        self.make.iter().flat_map(|make| {
+            let row = |place: &Place| TensorRow { layer: place.layer, kind: place.kind, ..make(place.at) };
+            self.places.iter().map(row)
+        })
     }
 
     /// Writes down of each row which layer and which kind it is of.
