@@ -25,7 +25,7 @@ pub(crate) struct Four {
     pub limits: [f32; 2],
 }
 
-use scantling_core::stats::piece::HalfExtent;
+use scantling_core::stats::extent::HalfExtent;
 
 /// Vectors of f32 of one width.
 pub(crate) trait Simd: Copy + Send + Sync + 'static {

@@ -5,7 +5,9 @@
 //! A second pass, where it is wanted, counts histograms and codes.
 
 pub mod blocks;
+pub mod extent;
 pub mod histogram;
+pub mod moments;
 mod notes;
 pub mod piece;
 mod reading;

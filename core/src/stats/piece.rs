@@ -1,7 +1,7 @@
 //! One pass over numbers.
 //!
 //! This is the definition of the op `tally`: every sum is one of f64, in lanes whose number is fixed and which are
-//! [`folded`], so that a kernel which sums in wider registers gives the same bits. Squares of f32 are exact in f64, so
+//! [folded](crate::distance::folded), so that a kernel which sums in wider registers gives the same bits. Squares of f32 are exact in f64, so
 //! that it does not matter whether they are fused with the sum.
 //!
 //! Where the numbers lie about zero, as weights do, sums are taken as they are; where their mean is far from it, about a
@@ -9,8 +9,9 @@
 //! exact almost always (the numbers of a block are multiples of one step, and not large ones), so that a kernel may sum
 //! codes in their place.
 
+use super::extent::{Extent, HALF_MAGNITUDE, HalfExtent, MAGNITUDE};
+use super::moments::{LANES, Moments, Plainly, Summing, about, moments};
 use super::tally::Tally;
-use crate::distance::folded;
 use crate::dtype::DType;
 use crate::quant::DecodeError;
 
@@ -18,65 +19,10 @@ use crate::quant::DecodeError;
 pub const RUN: usize = 1024;
 /// Most blocks of a block type that a run has.
 pub const BLOCKS: usize = RUN / 32;
-/// Sums under way at a time.
-pub const LANES: usize = 16;
 /// A mean so many standard deviations from zero costs no digits yet.
 const FAR: f64 = 8.0;
 
-const MAGNITUDE: u32 = 0x7fff_ffff;
 const INFINITE: u32 = 0x7f80_0000;
-
-/// Sums of numbers, and of their squares: number i is in lane i mod 16.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Moments {
-    /// Σx.
-    pub sums: [f64; LANES],
-    /// Σx².
-    pub squares: [f64; LANES],
-}
-
-/// How the numbers of a run are summed: as [`Plainly`] does it, to the bit.
-pub trait Summing: Copy {
-    /// Sums of finite numbers.
-    fn moments(self, values: &[f32]) -> Moments;
-}
-
-/// The definition of these sums.
-#[derive(Clone, Copy, Debug)]
-pub struct Plainly;
-
-impl Summing for Plainly {
-    #[inline(always)]
-    fn moments(self, values: &[f32]) -> Moments {
-        moments(values)
-    }
-}
-
-#[inline(always)]
-fn moments<T: Copy + Into<f64>>(values: &[T]) -> Moments {
-    let mut moments = Moments::default();
-    moments.add(values);
-    moments
-}
-
-impl Moments {
-    /// More numbers, the first of which goes to the first lane.
-    #[inline(always)]
-    pub fn add<T: Copy + Into<f64>>(&mut self, values: &[T]) {
-        for some in values.chunks(LANES) {
-            for ((sum, square), x) in self.sums.iter_mut().zip(&mut self.squares).zip(some) {
-                let x = (*x).into();
-                *sum += x;
-                *square += x * x;
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn folded(&self) -> (f64, f64) {
-        (folded(self.sums), folded(self.squares))
-    }
-}
 
 /// Tallies stored blocks, widened by `decode` a run at a time.
 #[inline(always)]
@@ -394,122 +340,6 @@ impl Piece {
     }
 }
 
-/// Limits of a run, by the bits of its numbers: those of magnitudes are ordered as magnitudes are, so that the largest
-/// signed one is the largest number, if it is positive, and the largest unsigned one the smallest, if it is negative.
-struct Extent {
-    top: i32,
-    bottom: u32,
-    low: u32,
-}
-
-impl Extent {
-    #[inline(always)]
-    fn of(values: &[f32]) -> Extent {
-        let (mut top, mut bottom, mut low) = ([i32::MIN; LANES], [0; LANES], [MAGNITUDE; LANES]);
-        let (whole, rest) = values.as_chunks::<LANES>();
-        for chunk in whole {
-            for i in 0..LANES {
-                let bits = chunk[i].to_bits();
-                top[i] = top[i].max(bits as i32);
-                bottom[i] = bottom[i].max(bits);
-                low[i] = low[i].min(bits & MAGNITUDE);
-            }
-        }
-        let mut extent = Extent { top: i32::MIN, bottom: 0, low: MAGNITUDE };
-        for i in 0..LANES {
-            extent.take(top[i], bottom[i], low[i]);
-        }
-        for x in rest {
-            let bits = x.to_bits();
-            extent.take(bits as i32, bits, bits & MAGNITUDE);
-        }
-        extent
-    }
-
-    #[inline(always)]
-    fn take(&mut self, top: i32, bottom: u32, low: u32) {
-        self.top = self.top.max(top);
-        self.bottom = self.bottom.max(bottom);
-        self.low = self.low.min(low);
-    }
-
-    /// Bits of the largest magnitude.
-    fn high(&self) -> u32 {
-        let positive = u32::try_from(self.top).unwrap_or(0);
-        if self.bottom > MAGNITUDE { positive.max(self.bottom & MAGNITUDE) } else { positive }
-    }
-
-    fn min(&self) -> f32 {
-        f32::from_bits(if self.bottom > MAGNITUDE { self.bottom } else { self.low })
-    }
-
-    fn max(&self) -> f32 {
-        u32::try_from(self.top).map_or(-f32::from_bits(self.low), f32::from_bits)
-    }
-}
-
-const HALF_MAGNITUDE: u16 = 0x7fff;
-
-/// Limits of 16-bit floats, by their bits, as [`Extent`] has them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HalfExtent {
-    /// The largest, if it is positive.
-    pub top: i16,
-    /// The smallest, if it is negative.
-    pub bottom: u16,
-    /// The smallest magnitude.
-    pub low: u16,
-}
-
-impl HalfExtent {
-    /// Of none yet.
-    pub const NONE: HalfExtent = HalfExtent { top: i16::MIN, bottom: 0, low: HALF_MAGNITUDE };
-
-    /// Of numbers as they are stored.
-    #[inline(always)]
-    pub fn of(words: &[[u8; 2]]) -> HalfExtent {
-        let mut extent = HalfExtent::NONE;
-        for word in words {
-            let bits = u16::from_le_bytes(*word);
-            extent.take(bits as i16, bits, bits & HALF_MAGNITUDE);
-        }
-        extent
-    }
-
-    /// With the limits of others.
-    #[inline(always)]
-    pub fn take(&mut self, top: i16, bottom: u16, low: u16) {
-        self.top = self.top.max(top);
-        self.bottom = self.bottom.max(bottom);
-        self.low = self.low.min(low);
-    }
-
-    /// The same as f32: widening keeps the order of bits.
-    #[inline(always)]
-    fn widened(&self, dtype: DType) -> Extent {
-        let wide = |bits: u16| match dtype {
-            DType::F16 => half::f16::from_bits(bits).to_f32().to_bits(),
-            _ => u32::from(bits) << 16,
-        };
-        let top = u16::try_from(self.top).map_or(i32::MIN, |top| wide(top) as i32);
-        Extent { top, bottom: wide(self.bottom), low: wide(self.low) }
-    }
-}
-
-/// Sum of the distances from the pivot, and of their squares.
-#[inline(never)]
-fn about<T: Copy + Into<f64>>(pivot: f64, values: &[T]) -> (f64, f64) {
-    let mut moments = Moments::default();
-    for some in values.chunks(LANES) {
-        for ((sum, square), x) in moments.sums.iter_mut().zip(&mut moments.squares).zip(some) {
-            let apart = (*x).into() - pivot;
-            *sum += apart;
-            *square += apart * apart;
-        }
-    }
-    moments.folded()
-}
-
 /// Bits of the smallest normal number of a type, as f32. Whole numbers and powers of two are all normal.
 fn smallest_normal(dtype: DType) -> u32 {
     let exponent = match dtype {
@@ -664,18 +494,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn limits_are_told_by_bits(bits in prop::collection::vec(any::<u32>(), 1..70), signs in 0..3u32) {
-            let sign = |b: u32| match signs { 0 => b, 1 => b & MAGNITUDE, _ => b | !MAGNITUDE };
-            let values: Vec<f32> = bits.iter().map(|b| f32::from_bits(sign(*b))).filter(|x| x.is_finite()).collect();
-            prop_assume!(!values.is_empty());
-            let extent = Extent::of(&values);
-            prop_assert_eq!(extent.min(), values.iter().copied().fold(f32::INFINITY, f32::min));
-            prop_assert_eq!(extent.max(), values.iter().copied().fold(f32::NEG_INFINITY, f32::max));
-            let largest = values.iter().fold(0.0f32, |a, x| a.max(x.abs()));
-            prop_assert_eq!(f32::from_bits(extent.high()), largest);
-        }
-
         /// Blocks of any bytes: held against all numbers at once.
         #[test]
         fn block_types_have_the_figures_of_their_numbers(bytes in prop::collection::vec(any::<u8>(), 20 * 292)) {

@@ -3,13 +3,13 @@
 use crate::simd::{Op, Simd};
 use scantling_core::distance::{self, Accumulate, Distance, Run, Sums, folded};
 use scantling_core::dtype::DType;
-use scantling_core::stats::piece::{self, LANES, Moments};
+use scantling_core::stats::moments::{self, LANES, Moments};
 
 /// Sums with these instructions.
 #[derive(Clone, Copy)]
 pub(super) struct Vectors<S>(pub S);
 
-impl<S: Simd> piece::Summing for Vectors<S> {
+impl<S: Simd> moments::Summing for Vectors<S> {
     #[inline(always)]
     fn moments(self, values: &[f32]) -> Moments {
         let Vectors(s) = self;

@@ -182,16 +182,16 @@ fn extremes<S: Simd>(s: S, dtype: DType) {
 
 #[test]
 fn avx2() {
-    match crate::x86::avx2::Avx2::detect() {
-        Ok(s) => all(s),
-        Err(why) => eprintln!("skipped: {why}"),
+    // Where the processor lacks the instructions there is nothing to be tried.
+    if let Ok(s) = crate::x86::avx2::Avx2::detect() {
+        all(s);
     }
 }
 
 #[test]
 fn avx512() {
-    match crate::x86::avx512::Avx512::detect() {
-        Ok(s) => all(s),
-        Err(why) => eprintln!("skipped: {why}"),
+    // Where the processor lacks the instructions there is nothing to be tried.
+    if let Ok(s) = crate::x86::avx512::Avx512::detect() {
+        all(s);
     }
 }

@@ -13,7 +13,7 @@ use scantling_core::dtype::DType;
 use scantling_core::inventory;
 use scantling_core::kernel::{Kernel, KernelPlugin, Make, Options, Precision};
 #[cfg(target_arch = "x86_64")]
-use scantling_core::stats::piece::HalfExtent;
+use scantling_core::stats::extent::HalfExtent;
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 

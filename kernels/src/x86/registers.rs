@@ -1,6 +1,6 @@
 //! How intrinsics are called, and how arrays of numbers come into registers.
 
-use scantling_core::stats::piece::HalfExtent;
+use scantling_core::stats::extent::HalfExtent;
 use std::arch::x86_64::*;
 
 /// Calls an intrinsic. The one reason for all of them: whoever calls holds a value that only a detector makes, or is
