@@ -45,6 +45,8 @@ pub struct Distance {
     pub a: f64,
     /// Σb².
     pub b: f64,
+    /// Σab.
+    pub products: f64,
 }
 
 /// In what the sums of a run are taken. Differences are those of f32 in both.
@@ -71,6 +73,8 @@ pub struct Sums {
     pub a: f64,
     /// Σb².
     pub b: f64,
+    /// Σab.
+    pub products: f64,
     /// The largest |b - a|.
     pub largest: f32,
     /// Pairs whose numbers differ.
@@ -91,12 +95,12 @@ pub struct Plainly;
 
 impl Summing for Plainly {
     fn wide(self, a: &[f32], b: &[f32]) -> Sums {
-        let mut lanes = [[0.0f64; 8]; 4];
+        let mut lanes = [[0.0f64; 8]; 5];
         let mut sums = Sums::default();
         for (i, (&a, &b)) in a.iter().zip(b).enumerate() {
             let apart = sums.meet(a, b);
             let (wide, a, b) = (f64::from(apart), f64::from(a), f64::from(b));
-            for (lanes, x) in lanes.iter_mut().zip([wide, wide * wide, a * a, b * b]) {
+            for (lanes, x) in lanes.iter_mut().zip([wide, wide * wide, a * a, b * b, a * b]) {
                 lanes[i % 8] += x;
             }
         }
@@ -104,11 +108,11 @@ impl Summing for Plainly {
     }
 
     fn narrow(self, a: &[f32], b: &[f32]) -> Sums {
-        let mut lanes = [[0.0f32; 16]; 4];
+        let mut lanes = [[0.0f32; 16]; 5];
         let mut sums = Sums::default();
         for (i, (&a, &b)) in a.iter().zip(b).enumerate() {
             let apart = sums.meet(a, b);
-            for (lanes, x) in lanes.iter_mut().zip([apart, apart * apart, a * a, b * b]) {
+            for (lanes, x) in lanes.iter_mut().zip([apart, apart * apart, a * a, b * b, a * b]) {
                 lanes[i % 16] += x;
             }
         }
@@ -126,10 +130,10 @@ impl Sums {
         apart
     }
 
-    /// With these four sums.
+    /// With these sums.
     #[inline(always)]
-    pub fn with(self, [sum, squares, a, b]: [f64; 4]) -> Sums {
-        Sums { sum, squares, a, b, ..self }
+    pub fn with(self, [sum, squares, a, b, products]: [f64; 5]) -> Sums {
+        Sums { sum, squares, a, b, products, ..self }
     }
 
     /// Whether f32 held the squares, with their digits.
@@ -248,6 +252,7 @@ impl Distance {
         self.squares += other.squares;
         self.a += other.a;
         self.b += other.b;
+        self.products += other.products;
     }
 
     fn consider(&mut self, worst: Worst) {
@@ -262,6 +267,7 @@ impl Distance {
         self.squares += sums.squares;
         self.a += sums.a;
         self.b += sums.b;
+        self.products += sums.products;
         if sums.differing > 0 {
             self.differing = self.differing.saturating_add(sums.differing);
             let differ = |(a, b): (&f32, &f32)| a != b;
@@ -306,6 +312,7 @@ impl Distance {
                 run.squares += apart * apart;
                 run.a += wide_a * wide_a;
                 run.b += wide_b * wide_b;
+                self.products += wide_a * wide_b;
                 run.largest = run.largest.max(apart.abs());
                 self.consider(Worst::of(index, a, b));
             }
@@ -323,6 +330,7 @@ impl Distance {
             self.squares += apart * apart;
             self.a += a * a;
             self.b += b * b;
+            self.products += a * b;
             self.consider(Worst { index, a, b, error: apart.abs() });
         }
     }
@@ -347,11 +355,6 @@ impl Distance {
 
     fn extend(&mut self, from: u64, to: u64) {
         self.span = Some((self.span.map_or(from, |(first, _)| first), to));
-    }
-
-    /// Σab, which follows from the other sums.
-    pub fn products(&self) -> f64 {
-        (self.a + self.b - self.squares) / 2.0
     }
 
     /// Pairs that went into the sums.
@@ -383,7 +386,8 @@ impl Distance {
         match (self.a == 0.0, self.b == 0.0) {
             (true, true) if self.says_nothing() => f64::NAN,
             (true, true) => 1.0,
-            (false, false) => self.products() / (self.a.sqrt() * self.b.sqrt()),
+            // Rounding may make it a little more than 1.
+            (false, false) => (self.products / (self.a.sqrt() * self.b.sqrt())).clamp(-1.0, 1.0),
             _ => 0.0,
         }
     }
@@ -395,14 +399,14 @@ impl Distance {
 
     /// The number that `a` is best multiplied by to be `b`, and what is left of the error then, as a share of `b`.
     pub fn as_factor(&self) -> (f64, f64) {
-        let factor = self.products() / self.a;
-        let left = (self.b - factor * self.products()).max(0.0);
+        let factor = self.products / self.a;
+        let left = (self.b - factor * self.products).max(0.0);
         (factor, (left / self.b).sqrt())
     }
 
     /// The number that the values of a side are best multiplied by to be those of the other.
     pub fn nearest_factor(&self, side: usize) -> f64 {
-        self.products() / if side == 0 { self.a } else { self.b }
+        self.products / if side == 0 { self.a } else { self.b }
     }
 
     /// The number that is best added to `a` to be `b`, and what is left of the error then, as a share of that number.
@@ -433,7 +437,7 @@ mod tests {
         let b = [3.0, 4.0, 2.0, -1.0];
         let d = of(10, &a, &b);
         assert_eq!((d.count, d.differing, d.span), (4, 2, Some((12, 13))));
-        assert_eq!((d.sum, d.squares, d.a, d.b, d.products()), (0.0, 8.0, 26.0, 30.0, 24.0));
+        assert_eq!((d.sum, d.squares, d.a, d.b, d.products), (0.0, 8.0, 26.0, 30.0, 24.0));
         assert_eq!(d.worst, Some(Worst { index: 12, a: 0.0, b: 2.0, error: 2.0 }));
         assert_eq!(d.rms(), 2f64.sqrt());
         assert_eq!(d.relative(), (8.0f64 / 26.0).sqrt());
@@ -478,6 +482,20 @@ mod tests {
             let [wide, narrow] = both(by);
             assert_eq!(wide, narrow);
             assert!(wide.squares > 0.0 && wide.squares.is_finite());
+        }
+    }
+
+    #[test]
+    fn numbers_of_very_different_sizes_have_a_direction() {
+        let a: Vec<f32> = (0..600u16).map(|i| f32::from(i * 7 % 101) - 50.0).collect();
+        for by in [1e-8f32, 1e-5, 1e8] {
+            let b: Vec<f32> = a.iter().map(|x| x * by).collect();
+            for accumulate in [Accumulate::F64, Accumulate::F32] {
+                let d = Distance::of(Plainly, accumulate, 0, [&a, &b], 64, &mut Vec::new());
+                let (factor, left) = d.as_factor();
+                assert!((d.cosine() - 1.0).abs() < 1e-6 && d.cosine() <= 1.0, "{by}: {}", d.cosine());
+                assert!((factor / f64::from(by) - 1.0).abs() < 1e-6 && left < 2e-3, "{by}: {factor} {left}");
+            }
         }
     }
 

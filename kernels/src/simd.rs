@@ -83,8 +83,13 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     fn no_wide(self) -> Self::Wide;
     /// a + b.
     fn add_wide(self, a: Self::Wide, b: Self::Wide) -> Self::Wide;
-    /// x² + to, where x² is exact: whether the product is rounded by itself makes no difference then.
-    fn add_square(self, x: Self::Wide, to: Self::Wide) -> Self::Wide;
+    /// a · b + to, where the product is exact: whether it is rounded by itself makes no difference then.
+    fn add_product(self, a: Self::Wide, b: Self::Wide, to: Self::Wide) -> Self::Wide;
+    /// x² + to, where x² is exact.
+    #[inline(always)]
+    fn add_square(self, x: Self::Wide, to: Self::Wide) -> Self::Wide {
+        self.add_product(x, x, to)
+    }
     /// The lanes.
     fn wide_lanes(self, x: Self::Wide) -> [f64; 8];
 

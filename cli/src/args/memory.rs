@@ -19,7 +19,7 @@ Buffers are those of --batch tokens read at once, with all of them sent to the s
 is the same takes that much at most.
 Sizes: 512M and 512MiB are 512 x 1024 x 1024 bytes, 512MB are 512,000,000. With --fit and without --context what is shown
 is the longest context that fits, whether or not the model was made for so long a one.
-Exit codes: 0 it fits, 1 it does not fit into the memory that is free, or --fit holds no context at all, 2 a wrong
+Exit codes: 0 it fits, 1 it does not fit into the memory that is free, or into what --fit says, 2 a wrong
 request, 3 something cannot be read.";
 
 /// Arguments of `memory`.

@@ -30,6 +30,8 @@ pub struct Told<'a> {
     pub vocabulary: bool,
     /// The bytes that a context was to fit into, and the longest that does; `None` where all do.
     pub fit: Option<(u64, Option<usize>)>,
+    /// Whether a context was asked for.
+    pub asked: bool,
     /// Memory that is free, and memory in all.
     pub machine: (Option<u64>, Option<u64>),
 }
@@ -101,6 +103,7 @@ pub(super) fn run(
         planned,
         vocabulary,
         fit,
+        asked: args.context.is_some(),
         machine: (paging::available(), paging::total()),
         memory: &memory,
     };
@@ -111,6 +114,7 @@ pub(super) fn run(
     }
     Ok(u8::from(match told.fit {
         // Whoever says what it is to fit into does not ask for this machine.
+        Some((size, _)) if told.asked => told.estimate.total > size,
         Some((_, longest)) => longest == Some(0),
         None => told.fits() == Some(false),
     }))

@@ -83,8 +83,9 @@ codes! {
          sent to the wrong ones.";
     pub static NEAR = Error, Data, "diff-near",
         "tensors hold other numbers that are near those of the first model",
-        "Errors are spread evenly and are larger than rounding to any type here makes them: another training of the same model \
-         (a fine-tune, another checkpoint), or a merge.";
+        "Errors are larger than rounding to any type here makes them. Where most values differ it is another training of the \
+         same model (a fine-tune, another checkpoint), or a merge; where few do, which the finding then says, something was \
+         written over.";
     pub static FAR = Error, Data, "diff-values",
         "tensors hold other numbers",
         "Nothing that was tried makes one of the other: not another order of rows, a transposition, a scale, or another tensor's \
@@ -333,7 +334,10 @@ impl<'m, 's> Looking<'m, 's> {
         {
             return Some(finding(
                 &SCALED,
-                format!("the second model's values are the first's times {factor:.4}"),
+                match (1e-2..1e4).contains(&factor.abs()) {
+                    true => format!("the second model's values are the first's times {factor:.4}"),
+                    false => format!("the second model's values are the first's times {factor:.3e}"),
+                },
             ));
         }
         if pair.class == Class::Beyond {

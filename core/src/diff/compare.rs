@@ -383,7 +383,9 @@ impl Measured {
 
     /// Whether the element types account for all that the two are apart.
     pub fn within(&self) -> bool {
-        let close = self.distance.relative() <= self.whole() && !self.is_scaled();
+        // Squares of tiny numbers are zero, so that what differs may have a relative error of 0.
+        let close =
+            self.bound != Bound::Equal && self.distance.relative() <= self.whole() && !self.is_scaled();
         (self.distance.differing == 0 || close) && self.beyond == 0 && !self.distance.not_finite_apart()
     }
 

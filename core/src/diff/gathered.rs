@@ -2,6 +2,7 @@
 
 use super::causes::{FAR, NEAR, is_near};
 use super::{Class, Pair};
+use crate::distance::Distance;
 use crate::finding::{Finding, Findings};
 use std::collections::HashMap;
 
@@ -57,7 +58,8 @@ pub(super) fn spread(pairs: &[Pair], left: &[usize]) -> Vec<Finding> {
         let each = group.iter().map(|(pair, measured)| {
             let d = &measured.distance;
             let message = format!(
-                "relative RMS {:.4}, cosine {:.4}, largest difference {:.3e}",
+                "{}relative RMS {:.4}, cosine {:.4}, largest difference {:.3e}",
+                few_differ(d),
                 d.relative(),
                 d.cosine(),
                 d.max()
@@ -69,4 +71,14 @@ pub(super) fn spread(pairs: &[Pair], left: &[usize]) -> Vec<Finding> {
         findings.push(Finding::new(code, message).because_of_this(kept.into_vec()));
     }
     findings
+}
+
+/// How many values differ and between which, where most are the same.
+fn few_differ(d: &Distance) -> String {
+    match d.span {
+        Some((first, last)) if d.differing < d.count / 2 => {
+            format!("only {} of {} values differ, the elements {first} to {last}; ", d.differing, d.count)
+        }
+        _ => String::new(),
+    }
 }

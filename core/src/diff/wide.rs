@@ -1,7 +1,9 @@
 //! Numbers that f32 does not hold, compared as they stand.
 
 use super::compare::{Bound, Measured, STEP_SLACK};
+use crate::distance::Distance;
 use crate::dtype::{Class, DType};
+use crate::quant;
 use crate::quant::rounding::float_step;
 use half::{bf16, f16};
 
@@ -65,6 +67,44 @@ pub(super) fn measure(a: (DType, &[u8]), b: (DType, &[u8])) -> Option<Measured> 
     }
     (measured.beyond, measured.first_beyond) = beyond;
     Some(measured)
+}
+
+/// The same of a type with numbers that f32 does not have and any that f32 holds: how far the two are apart, each as it
+/// stands. `None` where neither is such a type, or one has no numbers.
+pub(super) fn distance(a: (DType, &[u8]), b: (DType, &[u8])) -> Option<Distance> {
+    // Whole blocks of every type.
+    const RUN: usize = 1024;
+    if !is_wide(a.0) && !is_wide(b.0) {
+        return None;
+    }
+    let run = |dtype: DType| RUN.checked_div(dtype.block_values())?.checked_mul(dtype.block_bytes());
+    let mut distance = Distance::default();
+    let (mut xs, mut ys) = (Vec::new(), Vec::new());
+    for (x, y) in a.1.chunks(run(a.0)?.max(1)).zip(b.1.chunks(run(b.0)?.max(1))) {
+        numbers(a.0, x, &mut xs)?;
+        numbers(b.0, y, &mut ys)?;
+        for (x, y) in xs.iter().zip(&ys) {
+            distance.add(distance.count, x.is(*y), [x.as_f64(), y.as_f64()], x.apart(*y));
+            distance.count = distance.count.saturating_add(1);
+        }
+    }
+    Some(distance)
+}
+
+/// The numbers of whole blocks, at most a run.
+fn numbers(dtype: DType, raw: &[u8], out: &mut Vec<Exact>) -> Option<()> {
+    out.clear();
+    if dtype.block_values() == 1
+        && raw.get(..dtype.block_bytes()).is_some_and(|one| exact(dtype, one).is_some())
+    {
+        out.extend(raw.chunks_exact(dtype.block_bytes()).filter_map(|one| exact(dtype, one)));
+        return Some(());
+    }
+    let count = raw.len().checked_div(dtype.block_bytes())?.checked_mul(dtype.block_values())?;
+    let mut values = vec![0.0; count];
+    quant::decode(dtype, raw, &mut values).ok()?;
+    out.extend(values.iter().map(|x| Exact::Float(f64::from(*x))));
+    Some(())
 }
 
 fn exact(dtype: DType, bytes: &[u8]) -> Option<Exact> {
@@ -171,5 +211,21 @@ mod tests {
         assert!(rounded.distance.differing > 50 && rounded.within(), "{rounded:?}");
         let off = measure((DType::F64, &f64s(&all)), (DType::F32, &f32s(1.0 + 1e-6))).unwrap();
         assert!(off.beyond > 50 && !off.within(), "{off:?}");
+    }
+
+    #[test]
+    fn what_f32_rounds_away_differs_from_numbers_of_any_type() {
+        let near = f64s(&[1.0 + 1e-9; 64]);
+        for (dtype, ones) in [(DType::F8_E4M3, vec![0x38; 64]), (DType::BOOL, vec![1; 64])] {
+            let d = distance((DType::F64, &near), (dtype, &ones)).unwrap();
+            assert_eq!((d.count, d.differing, d.span), (64, 64, Some((0, 63))), "{dtype}");
+            assert_eq!(d.worst.map(|w| w.a), Some(1.0 + 1e-9));
+            assert_eq!(distance((dtype, &ones), (DType::F64, &f64s(&[1.0; 64]))).unwrap().differing, 0);
+        }
+        // A block of Q8_0: scale 1, codes 3.
+        let block = [&[0, 0x3c][..], &[3; 32]].concat();
+        let d = distance((DType::Q8_0, &block), (DType::F64, &f64s(&[3.0 - 1e-12; 32]))).unwrap();
+        assert_eq!((d.differing, d.worst.map(|w| w.b)), (32, Some(3.0 - 1e-12)));
+        assert_eq!(distance((DType::F32, &[]), (DType::Q8_0, &[])), None);
     }
 }

@@ -183,10 +183,10 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
-    fn add_square(self, x: [float64x2_t; 4], to: [float64x2_t; 4]) -> [float64x2_t; 4] {
+    fn add_product(self, a: [float64x2_t; 4], b: [float64x2_t; 4], to: [float64x2_t; 4]) -> [float64x2_t; 4] {
         let mut sums = to;
-        for (to, x) in sums.iter_mut().zip(x) {
-            *to = neon!(vfmaq_f64(*to, x, x));
+        for (to, (a, b)) in sums.iter_mut().zip(a.into_iter().zip(b)) {
+            *to = neon!(vfmaq_f64(*to, a, b));
         }
         sums
     }

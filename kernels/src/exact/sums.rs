@@ -88,7 +88,7 @@ impl<S: Simd> distance::Summing for Vectors<S> {
     #[inline(always)]
     fn wide(self, a: &[f32], b: &[f32]) -> Sums {
         let Vectors(s) = self;
-        let mut all = [s.no_wide(); 4];
+        let mut all = [s.no_wide(); 5];
         let (whole_a, rest_a) = a.as_chunks();
         let (whole_b, rest_b) = b.as_chunks();
         for (a, b) in whole_a.iter().zip(whole_b) {
@@ -97,7 +97,7 @@ impl<S: Simd> distance::Summing for Vectors<S> {
         if !rest_a.is_empty() {
             add_wide(s, &mut all, s.eight(&filled(rest_a)), s.eight(&filled(rest_b)));
         }
-        let mut sums = [0.0; 4];
+        let mut sums = [0.0; 5];
         for (sum, lanes) in sums.iter_mut().zip(all) {
             *sum = folded(s.wide_lanes(lanes));
         }
@@ -124,7 +124,7 @@ impl<S: Simd> distance::Summing for Vectors<S> {
 /// Sums of pairs in registers, sixteen at a time.
 struct Narrow<S: Simd> {
     /// As many registers as sixteen lanes take; of the narrowest vectors, all of them.
-    sums: [[S::F; 4]; 4],
+    sums: [[S::F; 4]; 5],
     largest: S::F,
     differing: S::F,
 }
@@ -133,7 +133,7 @@ impl<S: Simd> Narrow<S> {
     #[inline(always)]
     fn new(s: S) -> Narrow<S> {
         let nothing = s.splat(0.0);
-        Narrow { sums: [[nothing; 4]; 4], largest: nothing, differing: nothing }
+        Narrow { sums: [[nothing; 4]; 5], largest: nothing, differing: nothing }
     }
 
     #[inline(always)]
@@ -147,6 +147,7 @@ impl<S: Simd> Narrow<S> {
             self.sums[1][i] = s.add(self.sums[1][i], s.mul(apart, apart));
             self.sums[2][i] = s.add(self.sums[2][i], s.mul(a, a));
             self.sums[3][i] = s.add(self.sums[3][i], s.mul(b, b));
+            self.sums[4][i] = s.add(self.sums[4][i], s.mul(a, b));
             let size = s.abs(apart);
             self.largest = s.max(self.largest, size);
             self.differing = s.add(self.differing, s.if_less(nothing, size, one, nothing));
@@ -155,7 +156,7 @@ impl<S: Simd> Narrow<S> {
 
     #[inline(always)]
     fn sums(self, s: S) -> Sums {
-        let mut sums = [0.0; 4];
+        let mut sums = [0.0; 5];
         for (sum, registers) in sums.iter_mut().zip(self.sums) {
             let mut lanes = [0.0f32; 16];
             for (lanes, some) in S::floats_mut(&mut lanes).0.iter_mut().zip(registers) {
@@ -168,12 +169,14 @@ impl<S: Simd> Narrow<S> {
 }
 
 #[inline(always)]
-fn add_wide<S: Simd>(s: S, all: &mut [S::Wide; 4], a: S::Eight, b: S::Eight) {
+fn add_wide<S: Simd>(s: S, all: &mut [S::Wide; 5], a: S::Eight, b: S::Eight) {
     let apart = s.widened(s.eight_apart(b, a));
     all[0] = s.add_wide(all[0], apart);
     all[1] = s.add_square(apart, all[1]);
-    all[2] = s.add_square(s.widened(a), all[2]);
-    all[3] = s.add_square(s.widened(b), all[3]);
+    let (a, b) = (s.widened(a), s.widened(b));
+    all[2] = s.add_square(a, all[2]);
+    all[3] = s.add_square(b, all[3]);
+    all[4] = s.add_product(a, b, all[4]);
 }
 
 /// How far the pairs are apart at most, and how many differ.

@@ -161,8 +161,8 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn add_square(self, x: [__m256d; 2], to: [__m256d; 2]) -> [__m256d; 2] {
-        [x86!(_mm256_fmadd_pd(x[0], x[0], to[0])), x86!(_mm256_fmadd_pd(x[1], x[1], to[1]))]
+    fn add_product(self, a: [__m256d; 2], b: [__m256d; 2], to: [__m256d; 2]) -> [__m256d; 2] {
+        [x86!(_mm256_fmadd_pd(a[0], b[0], to[0])), x86!(_mm256_fmadd_pd(a[1], b[1], to[1]))]
     }
 
     #[inline(always)]

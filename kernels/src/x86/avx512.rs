@@ -165,8 +165,8 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    fn add_square(self, x: __m512d, to: __m512d) -> __m512d {
-        x86!(_mm512_fmadd_pd(x, x, to))
+    fn add_product(self, a: __m512d, b: __m512d, to: __m512d) -> __m512d {
+        x86!(_mm512_fmadd_pd(a, b, to))
     }
 
     #[inline(always)]

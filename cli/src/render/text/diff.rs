@@ -388,7 +388,9 @@ pub(in crate::render) fn looked_at(diff: &Diff) -> String {
     let mut line = format!(
         "compared {} of {tensors} by every value, and {} hyperparameters",
         diff.compared(),
-        diff.facts_equal.saturating_add(diff.facts.iter().filter(|f| f.change != FactChange::Key).count())
+        diff.facts_equal.saturating_add(
+            diff.facts.iter().filter(|f| matches!(f.change, FactChange::Changed | FactChange::Lost)).count()
+        )
     );
     if diff.unwanted > 0 {
         line.push_str(&format!(

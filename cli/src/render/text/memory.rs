@@ -108,8 +108,18 @@ fn verdict(screen: &mut Screen<'_>, told: &Told<'_>) -> fmt::Result {
         (if made.is_some() { Mark::But } else { Mark::Good }, made.unwrap_or_default())
     };
     if let Some((size, longest)) = told.fit {
-        let size = bytes(size);
+        let (most, size) = (size, bytes(size));
         return match longest {
+            Some(longest) if told.asked && longest > 0 => {
+                let need = bytes(e.total);
+                if e.total > most {
+                    let longest = plural(longest, "token");
+                    let text = format!("a context of {tokens} takes {need}: {longest} fit into {size}");
+                    return mark(screen, Mark::Bad, &text);
+                }
+                let (how, but) = made_for(e.context);
+                mark(screen, how, &format!("a context of {tokens} fits into {size}: it takes {need}{but}"))
+            }
             Some(0) => {
                 let least = bytes(told.memory.at(1).total);
                 mark(screen, Mark::Bad, &format!("no context fits into {size}: one token takes {least}"))
