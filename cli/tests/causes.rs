@@ -291,3 +291,25 @@ fn figures_of_f64_are_those_of_f64() {
     assert_eq!((exit, &document["tensors"][0]["class"]), (0, &json!("quantised")), "{faults:?}");
     assert_eq!(found(&one, &rounded, &[]).0, 1);
 }
+
+/// An infinity has no distance, and stands before all that have one; squares that vanish make nothing the same.
+#[test]
+fn what_has_no_distance_is_not_the_nearest() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let header = r#"{"near":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},"odd":{"dtype":"F32","shape":[4],"data_offsets":[16,32]}}"#;
+    let bytes = |values: [f32; 8]| values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
+    let a = bare(at, "a.safetensors", header, &bytes([1.0, 2.0, 3.0, 4.0, 1.0, 2.0, 3.0, 4.0]));
+    let b = bare(at, "b.safetensors", header, &bytes([1.5, 2.0, 3.0, 4.0, 1.0, 2.0, f32::INFINITY, 4.0]));
+    let run = run_in(at, &["diff", a.to_str().unwrap(), b.to_str().unwrap()]);
+    let (_, apart) = run.out.split_once("farthest apart").unwrap();
+    let rows: Vec<Vec<&str>> =
+        apart.lines().skip(2).take(2).map(|l| l.split_whitespace().collect()).collect();
+    assert_eq!([rows[0][0], rows[1][0]], ["odd", "near"], "{apart}");
+    assert!(rows[0].contains(&"[2]") && rows[1].ends_with(&["1", "1.5"]), "{apart}");
+
+    let a = of_f64(at, "c.safetensors", &[1e-200, -2e-200, 3e-200, 5e-200]);
+    let b = of_f64(at, "d.safetensors", &[-1e-200, 2e-200, -3e-200, -5e-200]);
+    let (exit, _, document) = found(&a, &b, &["--allow", "quantised"]);
+    assert_eq!((exit, &document["tensors"][0]["class"]), (1, &json!("different")), "{document:#}");
+}

@@ -304,7 +304,12 @@ fn no_numbers(pair: &Pair) -> Option<String> {
 fn worst(screen: &mut Screen<'_>, diff: &Diff, most: usize) -> fmt::Result {
     let apart = diff.pairs.iter().filter_map(|p| Some((p, p.measured.as_ref()?)));
     let mut apart: Vec<(&Pair, &Measured)> = apart.filter(|(_, m)| m.distance.differing > 0).collect();
-    apart.sort_by(|(_, a), (_, b)| b.distance.relative().total_cmp(&a.distance.relative()));
+    // What is no number has no distance, and is worse than any.
+    let rank = |m: &Measured| match m.distance.not_finite_apart() {
+        true => f64::INFINITY,
+        false => m.distance.relative(),
+    };
+    apart.sort_by(|(_, a), (_, b)| rank(b).total_cmp(&rank(a)));
     apart.truncate(most);
     if apart.is_empty() {
         return Ok(());
@@ -316,8 +321,10 @@ fn worst(screen: &mut Screen<'_>, diff: &Diff, most: usize) -> fmt::Result {
     let mut table = Table::new(&heads);
     for (pair, measured) in apart {
         let d = &measured.distance;
+        // Where some are no numbers, the first of them is farther apart than any that are.
+        let worst = d.worst.filter(|_| !d.not_finite_apart());
         let value = |of: fn(&scantling_core::distance::Worst) -> f64| {
-            d.worst.as_ref().map_or_else(String::new, |w| shortest(of(w)))
+            worst.as_ref().map_or_else(String::new, |w| shortest(of(w)))
         };
         table.row([
             escape(&pair.name).into_owned(),
@@ -326,7 +333,7 @@ fn worst(screen: &mut Screen<'_>, diff: &Diff, most: usize) -> fmt::Result {
             figure(d.rms()),
             cosine(d.cosine()),
             figure(d.max()),
-            d.worst.map_or_else(String::new, |w| pair.place_of(w.index)),
+            worst.map(|w| w.index).or(d.first_not_finite).map_or_else(String::new, |at| pair.place_of(at)),
             value(|w| w.a),
             value(|w| w.b),
         ]);
