@@ -35,17 +35,17 @@ impl Summing for Plainly {
 #[inline(always)]
 pub(super) fn moments<T: Copy + Into<f64>>(values: &[T]) -> Moments {
     let mut moments = Moments::default();
-    moments.add(values);
+    moments.add(0.0, values);
     moments
 }
 
 impl Moments {
-    /// More numbers, the first of which goes to the first lane.
+    /// The distances of more numbers from a pivot, the first of which goes to the first lane.
     #[inline(always)]
-    pub fn add<T: Copy + Into<f64>>(&mut self, values: &[T]) {
+    pub fn add<T: Copy + Into<f64>>(&mut self, pivot: f64, values: &[T]) {
         for some in values.chunks(LANES) {
             for ((sum, square), x) in self.sums.iter_mut().zip(&mut self.squares).zip(some) {
-                let x = (*x).into();
+                let x = (*x).into() - pivot;
                 *sum += x;
                 *square += x * x;
             }
@@ -62,12 +62,6 @@ impl Moments {
 #[inline(never)]
 pub(super) fn about<T: Copy + Into<f64>>(pivot: f64, values: &[T]) -> (f64, f64) {
     let mut moments = Moments::default();
-    for some in values.chunks(LANES) {
-        for ((sum, square), x) in moments.sums.iter_mut().zip(&mut moments.squares).zip(some) {
-            let apart = (*x).into() - pivot;
-            *sum += apart;
-            *square += apart * apart;
-        }
-    }
+    moments.add(pivot, values);
     moments.folded()
 }

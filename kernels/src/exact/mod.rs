@@ -32,6 +32,13 @@ use scantling_core::stats::tally::Tally;
 /// From so many rows of activations on, weights, or keys and values, are widened and rearranged once for all of them.
 const MANY: usize = 24;
 
+/// Bytes of a line of the caches.
+const LINE: usize = 64;
+
+/// Of so many bytes or fewer, those behind them are asked for: whoever widens a piece at a time does something else with
+/// it before the next, in which memory would stand idle. Of more, the processor foresees them itself.
+const SHORT: usize = 4096;
+
 /// The leaf for one set of instructions.
 pub(crate) struct Exact<S> {
     name: &'static str,
@@ -51,6 +58,11 @@ impl<S: Simd> Kernel for Exact<S> {
 
     fn decode(&self, dtype: DType, raw: &[u8], out: &mut [f32]) -> Result<(), DecodeError> {
         quant::check(dtype, raw, out)?;
+        if raw.len() <= SHORT {
+            for at in (0..raw.len()).step_by(LINE) {
+                self.simd.prefetch_at(raw.as_ptr_range().end.wrapping_add(at));
+            }
+        }
         self.simd.run(widen::Widen { dtype, raw, out });
         Ok(())
     }

@@ -20,7 +20,7 @@ impl<S: Simd> moments::Summing for Vectors<S> {
             lanes.add(s, [s.eight(&some[0]), s.eight(&some[1])]);
         }
         let mut moments = lanes.moments(s);
-        moments.add(rest);
+        moments.add(0.0, rest);
         moments
     }
 }
@@ -48,7 +48,7 @@ pub(super) fn moments_of_halves<S: Simd>(s: S, dtype: DType, raw: &[u8]) -> Mome
         let bits = u16::from_le_bytes(*bits);
         *to = if dtype == DType::F16 { s.f16(bits) } else { f32::from_bits(u32::from(bits) << 16) };
     }
-    moments.add(&last[..rest.len()]);
+    moments.add(0.0, &last[..rest.len()]);
     moments
 }
 

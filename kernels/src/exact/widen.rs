@@ -6,13 +6,6 @@ use crate::simd::{Op, Simd};
 use scantling_core::dtype::DType;
 use scantling_core::quant;
 
-/// Bytes of a line of the caches.
-const LINE: usize = 64;
-
-/// Of so many bytes or fewer, those behind them are asked for: whoever widens a piece at a time does something else with
-/// it before the next, in which memory would stand idle. Of more, the processor foresees them itself.
-const SHORT: usize = 4096;
-
 /// Widens whole blocks into as many f32 as they hold; see `quant::decode`. Bytes or places beyond the last block that
 /// has both are left alone. It is as large as the types are many, and wanted in many loops: run it ([`Simd::run`]),
 /// which makes it one function.
@@ -28,11 +21,6 @@ impl Op for Widen<'_> {
     #[inline(always)]
     fn call<S: Simd>(self, s: S) {
         let Widen { dtype, raw, out } = self;
-        if raw.len() <= SHORT {
-            for at in (0..raw.len()).step_by(LINE) {
-                s.prefetch_at(raw.as_ptr_range().end.wrapping_add(at));
-            }
-        }
         match dtype {
             DType::F16 => {
                 let whole = each(s, S::pairs(raw), out, S::load_f16);
